@@ -399,13 +399,19 @@ def stages_in_memory(
 
 
 def verify_in_memory(
-    _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, patience: float = 1
+    _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, patience: float = 1, check: Any = None
 ) -> list[dict[str, Any]]:
     """Return what works, where peers are waited for."""
     return list(wait_in_memory(None, plan, plan.on(host), 0, waits=bool(patience)))
 
 
-def wait_in_memory(_engine: Any, _plan: Any, replicas: Any, _deadline: float, waits: bool) -> Any:
+def give_up_in_memory(record: Record, _host: str, _nftables: bool) -> list[Step]:
+    """Return what tells others that a session could not be started: rules of the session, which its removal takes."""
+    rules = NOW.host.rules
+    return [Step("create", "firewall rules", record.name, lambda: rules.setdefault(record.id, record.name))]
+
+
+def wait_in_memory(_engine: Any, _plan: Any, replicas: Any, _deadline: float, waits: bool, check: Any = None) -> Any:
     """Return what is ready: nothing where it is not waited for."""
     if replicas and not waits:
         raise PeersSilent("Others may have to start.")
@@ -793,6 +799,7 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(host_repair.disk, "enforce_limits", lambda *_given: ({}, []))
         patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
+        patch.setattr(firewall_rules, "give_up_steps", give_up_in_memory)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
         patch.setattr(ledger_file, "REMOVALS", run_directory)
         clock = SimpleNamespace(

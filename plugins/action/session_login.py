@@ -49,8 +49,7 @@ class ActionModule(ActionBase):
             asker = read_asker(task_vars, self._templar.template)
             group = GroupFacts.read(read_answers(FactsAnswer, arguments["hosts"]), task_vars["hostvars"])
             login = find_login(group, arguments["session_name"], arguments["resource_group"], asker)
-            replicas = login.plan["replicas"]
-            main_host = replicas[0]["host"]
+            main_host = login.plan.replicas[0].host
             address = login_address(task_vars["hostvars"][main_host], main_host)
             check_directory(directory, *_contents(directory))
             identity_file = arguments["identity_file"]
@@ -62,9 +61,9 @@ class ActionModule(ActionBase):
             "changed": False,
             "directory": directory,
             "files": files,
-            "session_id": login.plan["session"]["id"],
+            "session_id": login.plan.session.id,
             "main_host": main_host,
-            "lines": [f"ssh -F {configuration} {replica['name']}" for replica in replicas],
+            "lines": [f"ssh -F {configuration} {replica.name}" for replica in login.plan.replicas],
         }
 
 

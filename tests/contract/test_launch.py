@@ -308,6 +308,8 @@ def test_a_step_that_fails_undoes_all_that_the_call_made(host: Host, engine: Eng
         taken.listen()
         with pytest.raises(SessionError, match=r"Could not create container demo-main1: .*18080"):
             session.bring("started")
+    # What tells others that ask goes when the session is removed here.
+    firewall.remove(session.id)
     assert things(engine) == before
     assert ledger.read()[session.id].stage == CONFIRMED
     record = session.files.read_record()
@@ -388,6 +390,7 @@ def test_a_foreign_link_is_refused_and_left_alone(kind: list[str], reason: str, 
     before = things(engine)
     with pytest.raises(SessionError, match=reason):
         session.bring("started")
+    firewall.remove(session.id)  # what tells others that ask
     assert things(engine) == before
     output_of("ip", "link", "delete", name)
 
@@ -539,6 +542,16 @@ def test_who_ends_before_it_is_ready_is_told_with_its_last_words(host: Host) -> 
     session.bring("held")
     with pytest.raises(SessionError, match=r"db1 on here is not running: .* exit code 4\.(.|\n)*no disk"):
         session.bring("started", roles=["db"])
+
+
+def test_who_waits_is_told_of_a_teardown(host: Host) -> None:
+    session, begin = served(host, "127.0.0.1", timeout=60)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(begin)
+        assert until(lambda: "db1" in session.containers(), 10)
+        session.call("session_host", state="absent", session_name="demo", lease_owner="another run")
+        with pytest.raises(SessionError, match="Session demo was torn down while this launch was at work"):
+            waiting.result()
 
 
 # ---- verified -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import socket
 import sys
 from dataclasses import replace
 from typing import Any
@@ -15,8 +16,10 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import membership
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import QUESTION, WAITING
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import launch_steps, membership
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair, repair_host
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     ADDRESSES,
@@ -38,24 +41,36 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import isolation_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
 plan = json.loads(sys.argv[1])
-wanted = isolation_of(read_plan(plan), sys.argv[2], tunnel_of(plan))
+wanted = isolation_of(read_plan(plan), sys.argv[2], tunnel_of(plan), gave_up=sys.argv[3:] == ["gave up"])
 steps.perform([firewall_rules.rule_steps(wanted, False)])
 """
 
 
-def put_rules(peer: Peer, plan: dict[str, Any], **changes: Any) -> None:
+ASK = """
+import sys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Question, ask
+print(list(ask([Question(*sys.argv[1:3], *map(int, sys.argv[3:]))], 1.0).values()))
+"""
+
+
+def put_rules(peer: Peer, plan: dict[str, Any], *gave_up: str, **changes: Any) -> None:
     """Give the peer the rules that it has by the session's plan, *changes* made."""
-    peer.run(sys.executable, "-c", PUT, json.dumps({**plan, **changes}), THERE)
+    peer.run(sys.executable, "-c", PUT, json.dumps({**plan, **changes}), THERE, *gave_up)
 
 
-def launch(host: Host, **request: Any) -> Session:
-    """Launch a session with a replica here and one at the peer."""
+def planned(host: Host, **request: Any) -> Session:
+    """Return a session that is to have a replica here and one at the peer."""
     session = host.plan(size=2, others=1, max_replicas_per_host=1, **request)
     plan = copy.deepcopy(session.plan)
     for name, address in ADDRESSES.items():
         plan["hosts"][name] |= {"underlay_address": address, "underlay_interface": CABLE}
     session.record = replace(session.record, plan=plan)
-    return session.start()
+    return session
+
+
+def launch(host: Host, **request: Any) -> Session:
+    """Launch a session with a replica here and one at the peer."""
+    return planned(host, **request).start()
 
 
 def alone(host: Host) -> Repair:
@@ -127,3 +142,63 @@ def test_a_peer_is_silent_that_answers_neither_itself_nor_by_a_replica(host: Hos
     peer.run("ip", "link", "set", "vx", "up")
     peer.run("ip", "neigh", "add", mine["address"], "lladdr", mine["mac"], "dev", "vx")
     assert until(lambda: silent() == {session.id: []}, 10)
+
+
+# ---- while a session starts -----------------------------------------------------------------------------------------
+
+
+def test_a_host_looks_no_longer_for_one_that_gave_up(host: Host, peer: Peer) -> None:
+    session = planned(host)
+    session.bring("held")
+    put_rules(peer, session.plan)
+    assert "No packet of the full size" in session.bring("started", patience=3)["unproven"]
+    put_rules(peer, session.plan, "gave up")
+    assert session.bring("started", patience=60)["unproven"] == f"The session could not be started on {THERE}."
+    waiting = session.bring("started", patience=60, check_mode=True)
+    assert (waiting["changed"], waiting["replicas"]) == (False, [])
+
+
+@pytest.mark.parametrize("why", ["a step fails", "a replica ends"])
+def test_a_host_that_cannot_start_tells_who_waits_for_it(why: str, host: Host, engine: Engine, peer: Peer) -> None:
+    before = things(engine)
+    session = planned(host, ports="18080:80", **({"command": ["false"]} if why == "a replica ends" else {}))
+    network = session.plan["network"]
+
+    def answers(flags: int = WAITING) -> list[bool]:
+        asked = (ADDRESSES[THERE], ADDRESSES[HERE], network["port"], network["vni"], flags)
+        return list(json.loads(peer.run(sys.executable, "-c", ASK, *map(str, asked)).lower()))
+
+    session.bring("held")
+    assert answers() == []
+    with socket.socket() as taken:
+        if why == "a step fails":
+            taken.bind(("0.0.0.0", 18080))
+            taken.listen()
+        with pytest.raises(SessionError, match="18080" if why == "a step fails" else "is not running"):
+            session.bring("started", patience=5)
+    assert answers() == [False]
+    assert answers(QUESTION) == [], "it says nothing of who is a member"
+    if why == "a step fails":
+        # Who launches again is waited for again.
+        session.bring("started", patience=0)
+        assert answers() == []
+    session.remove()
+    assert answers() == []
+    assert things(engine) == before
+
+
+def test_a_host_tells_nothing_of_what_others_have_removed(
+    host: Host, engine: Engine, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = planned(host)
+    session.bring("held")
+    before = things(engine)
+
+    def prove(*_given: object) -> None:
+        session.remove()
+        raise SessionError("It is gone.")
+
+    monkeypatch.setattr(launch_steps, "prove", prove)
+    with pytest.raises(SessionError, match="It is gone"):
+        session.bring("started", patience=5)
+    assert things(engine)["rules"] == before["rules"]

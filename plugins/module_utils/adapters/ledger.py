@@ -225,6 +225,10 @@ class LedgerFile:
             self._store(ledger)
             return True
 
+    def now(self) -> float:
+        """Return the time of the clock by which this host counts."""
+        return self._clock()
+
     def remember_removal(self, session_name: str, lease_owner: str | None) -> None:
         """Remember that a name is torn down now, whatever this host has of it. lease_owner: a run that replaces it."""
         with self._remembered() as kept:

@@ -23,6 +23,7 @@ from typing import Generic, TypeVar, Union
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
     NONCE_SIZE,
+    QUESTION,
     question,
     read_answer,
 )
@@ -56,12 +57,16 @@ _Answer = tuple[bytes, _Address, bool]
 
 @dataclass(frozen=True)
 class Question:
-    """A question for this host's membership: from its own underlay address to a peer's, to the port of a tunnel."""
+    """A question for this host's membership: from its own underlay address to a peer's, to the port of a tunnel.
+
+    flags: with WAITING it is another one, whether the peer has given up to start the session.
+    """
 
     local: str
     address: str
     port: int
     vni: int
+    flags: int = QUESTION
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,7 @@ class _Questions(_Exchange[Question]):
         return channel
 
     def message(self, wanted: Question, nonce: bytes) -> tuple[bytes, tuple[str, int]]:
-        return question(wanted.vni, nonce), (wanted.address, wanted.port)
+        return question(wanted.flags, wanted.vni, nonce), (wanted.address, wanted.port)
 
     def read(self, channel: socket.socket) -> _Answer | None:
         version = 6 if channel.family == socket.AF_INET6 else 4

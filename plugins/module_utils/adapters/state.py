@@ -364,12 +364,12 @@ class SessionDirectory:
         except FileNotFoundError:
             return None
 
-    def name_in(self, plan: Mapping[str, Any] | None) -> str | None:
+    def name_in(self, record: Record | None) -> str | None:
         """Return this host's name in the session's plan, as `read_host`, or where that is lost that of its keys."""
         own = self.read_host()
-        if own is not None or not plan or not self.replicas.is_dir():
+        if own is not None or record is None or not self.replicas.is_dir():
             return own
-        return next((replica["host"] for replica in plan["replicas"] if self.replica(replica["name"]).exists()), None)
+        return next((replica.host for replica in record.replicas if self.replica(replica.name).exists()), None)
 
     def read_restarts(self, name: str) -> int:
         """Return how often the replica *name* was started again after it had failed."""

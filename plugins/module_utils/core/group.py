@@ -183,7 +183,7 @@ class GroupFacts:
         others = [other for other in record.hosts if other != host]
         here = [other for other in others if other in self.facts]
         silent = [other for other in here if host in self.facts[other].silent_peers.get(record.id, ())]
-        has_main = record.plan is not None and record.plan["replicas"][0]["host"] in silent
+        has_main = record.plan is not None and record.replicas[0].host in silent
         is_larger = 2 * len(silent) > len(record.hosts) - has_main
         if host not in self.facts and 2 * len(silent) > len(others) and (is_larger or len(others) == 1):
             return ""
@@ -217,18 +217,18 @@ class GroupFacts:
             if container.session_id == record.id
         }
         return [
-            replica["name"]
-            for replica in record.plan["replicas"]
-            if replica["name"] in record.change.places
-            and replica["host"] in self.facts
-            and (replica["host"], replica["name"]) not in there
+            replica.name
+            for replica in record.replicas
+            if replica.name in record.change.places
+            and replica.host in self.facts
+            and (replica.host, replica.name) not in there
         ]
 
     def public_keys(self, record: Record) -> dict[str, Any]:
         """Return what hosts know of the public keys of a session's replicas; each is right about its own."""
         known = {host: facts.public_keys.get(record.id, {}) for host, facts in self.facts.items()}
         found = {name: keys for of_host in known.values() for name, keys in of_host.items()}
-        homes = {replica["name"]: replica["host"] for replica in record.plan["replicas"]}
+        homes = {replica.name: replica.host for replica in record.replicas}
         found.update({name: known[host][name] for name, host in homes.items() if name in known.get(host, ())})
         return {name: found[name] for name in homes if name in found}
 
@@ -291,7 +291,7 @@ class GroupFacts:
             if record.status != RUNNING or record.request is None or not {*record.hosts} & {*hosts}:
                 continue
             if record.request["batch_command"]:
-                found[session_id] = record.plan["replicas"][0]["host"]
+                found[session_id] = record.replicas[0].host
         return found
 
     def _end(self, cluster: ClusterState, record: Record, status: str, why: str, **changes: Any) -> None:
@@ -330,9 +330,10 @@ class GroupFacts:
 
     def _batch(self, record: Record) -> tuple[JobOutcome | None, str]:
         """Return what main1's host says of the batch command of a session that runs, None where nothing; and it."""
-        host = record.plan["replicas"][0]["host"]
-        says = host in self.facts and record.request["batch_command"]
-        return self.facts[host].batches.get(record.id) if says else None, host
+        if not record.request["batch_command"]:
+            return None, ""
+        host = record.replicas[0].host
+        return self.facts[host].batches.get(record.id) if host in self.facts else None, host
 
     def _failures(self) -> dict[str, list[Failure]]:
         found: dict[str, list[Failure]] = {}

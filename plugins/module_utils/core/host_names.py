@@ -136,9 +136,9 @@ def _names_by_replicas(own: HostFacts, copies: Mapping[str, list[Record]]) -> di
         if container.session_id in own.host_names:
             continue
         record = latest(copy for copy in copies.get(container.session_id, ()) if not is_stub(copy))
-        for replica in record.plan["replicas"] if record is not None and record.plan else ():
-            if replica["name"] == container.replica:
-                found[container.session_id] = replica["host"]
+        for replica in record.replicas if record is not None else ():
+            if replica.name == container.replica:
+                found[container.session_id] = replica.host
     return found
 
 
@@ -172,6 +172,7 @@ def _renamed_request(request: Any, names: Names) -> Any:
 
 
 def _renamed_plan(plan: Any, names: Names) -> Any:
+    """Return the plain form of a plan with other names, and whatever a newer release added."""
     if not plan:
         return plan
 

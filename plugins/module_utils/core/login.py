@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
@@ -23,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
 class Login:
     """A session that can be logged in to. public_keys, users: of its replicas by name, as far as hosts tell."""
 
-    plan: dict[str, Any]
+    plan: Plan
     public_keys: dict[str, Any]
     users: dict[str, str]
 
@@ -34,9 +35,8 @@ def find_login(group: GroupFacts, name: str, resource_group: str, asker: Asker) 
     Raises InvalidInput where that cannot be: it does not run, it is somebody else's, its main1 is out of reach.
     """
     record = check_login(_meant(group.cluster_state().named(name)), name, resource_group, asker)
-    plan = record.plan
-    validate_plan(plan)
-    _check_main(group, plan["replicas"][0])
+    plan = validate_plan(record.plan)
+    _check_main(group, plan.replicas[0])
     users: dict[str, str] = {}
     for facts in group.facts.values():
         users.update(facts.users.get(record.id, {}))
@@ -57,14 +57,14 @@ def _meant(found: list[Record]) -> Record | None:
     return next((copy for is_meant in order for copy in found if is_meant(copy)), None)
 
 
-def _check_main(group: GroupFacts, main: Mapping[str, Any]) -> None:
+def _check_main(group: GroupFacts, main: Replica) -> None:
     """Refuse a session whose main1 is out of reach or does not run. Raises InvalidInput."""
-    host = main["host"]
+    host = main.host
     if host not in group.facts:
         why = group.why_missing.get(host, "It left the resource group.")
         raise InvalidInput.single(f"host {host}", "missing", f"It runs main1, where the owner logs in. {why}")
-    states = [container.state for container in group.facts[host].containers if container.name == main["container"]]
+    states = [container.state for container in group.facts[host].containers if container.name == main.container]
     if states != ["running"]:
         raise InvalidInput.single(
-            f"container {main['container']}", (states or ["missing"])[0], "It does not run. Run the repair playbook."
+            f"container {main.container}", (states or ["missing"])[0], "It does not run. Run the repair playbook."
         )

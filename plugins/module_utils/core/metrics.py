@@ -223,9 +223,9 @@ def _tell_sessions(text: _Text, look: HostLook) -> None:
     sessions = {found.session_id: found.session for found in look.containers}
     sessions.update((record.id, record.name) for record in own)
     for record in own:
-        for replica in record.plan["replicas"] if record.status == RUNNING and record.plan is not None else ():
-            if replica["host"] == look.names[record.id]:
-                states.setdefault((record.id, replica["name"]), "missing")
+        for replica in record.replicas if record.status == RUNNING else ():
+            if replica.host == look.names[record.id]:
+                states.setdefault((record.id, replica.name), "missing")
     counts = Counter(state if state in CONTAINER_STATES else "dead" for state in states.values())
     text.family(
         "replicas",

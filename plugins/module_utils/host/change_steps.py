@@ -116,7 +116,7 @@ def _names(state: StateDirectory, session_id: str) -> set[str]:
     record = session.read_record()
     if record is None or record.plan is None:
         return set()
-    host = session.name_in(record.plan)
+    host = session.name_in(record)
     return {replica.name for replica in read_plan(record.plan, forgiving=True).on(str(host))}
 
 

@@ -235,9 +235,8 @@ class _Part:
         return [f"warn session {self.record.name}, which ends in {left} s: its {why}"], replace(times, warned=times.ran)
 
     def _warnings(self) -> list[Path]:
-        plan = self.record.plan["replicas"]
-        host = self.directory.read_host()
-        return [self.directory.replica(replica["name"]) / WARNING for replica in plan if replica["host"] == host]
+        host, replicas = self.directory.read_host(), self.record.replicas
+        return [self.directory.replica(replica.name) / WARNING for replica in replicas if replica.host == host]
 
     def why_over(self, times: Times) -> str:
         """Return why this host ends its part, a sentence; empty where it does not."""

@@ -256,8 +256,8 @@ def _records(
 
 def _host_names(state: StateDirectory, records: list[Record]) -> dict[str, str]:
     """Return, by session, the name under which this host carries replicas of it."""
-    plans = {record.id: record.plan for record in records}
-    names = {key: state.session(key).name_in(plans.get(key)) for key in state.session_ids()}
+    copies = {record.id: record for record in records}
+    names = {key: state.session(key).name_in(copies.get(key)) for key in state.session_ids()}
     return {session_id: name for session_id, name in names.items() if name}
 
 

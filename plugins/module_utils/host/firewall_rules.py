@@ -16,7 +16,12 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.firewall import Iptables
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    RUNNING,
+    Record,
+    tunnel_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
     Isolation,
@@ -68,6 +73,15 @@ def keep_out_steps(stub: Record, nftables: bool) -> Stage:
 def rule_steps(wanted: Isolation, nftables: bool) -> Stage:
     """Return what is missing of a session's rules: one step or none. nftables: whether the engine uses that."""
     return _rule_steps(wanted.session_id, wanted.session_name, _forms(wanted, nftables))
+
+
+def give_up_steps(record: Record, host: str, nftables: bool) -> Stage:
+    """Return what has the other hosts of a session told that it could not be started here; its removal ends that.
+
+    What keeps others out of it stays, as some of it may run.
+    """
+    wanted = isolation.isolation_of(read_plan(record.plan), host, tunnel_of(record.plan), gave_up=True)
+    return [] if wanted.door is None else rule_steps(wanted, nftables)
 
 
 def read_overlays() -> Overlays | None:

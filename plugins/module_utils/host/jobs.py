@@ -99,7 +99,7 @@ def start(
     record = state.session(session_id).read_record()
     if record is None or record.status != RUNNING:
         raise JobError(f"The session {session_id} does not run on this host any more.")
-    if record.plan is None or len(record.plan["replicas"]) < 2:
+    if len(record.replicas) < 2:
         command = replace(command, warn_alone=False)
     engine = Engine.connect()
     replicas = [name for name, place in on.items() if place == host]

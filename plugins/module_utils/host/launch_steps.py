@@ -13,7 +13,8 @@ already, PENDING, and stays as it is until the session starts: a refusal leaves 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
@@ -35,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.peers import Peers
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_records,
     make_keys,
@@ -47,6 +49,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.verif
     verify,
     wait_until_ready,
 )
+
+GIVE_UP_SECONDS = 5.0
+"""For how long a host that could not start a session waits for who works on it, to tell others."""
 
 
 def hold(
@@ -125,11 +130,15 @@ def _refuse_if_gone(
     was_removed = ledger.was_removed(record.name, record.id, since, lease_owner)
     here = state.session(record.id).read_record()
     if was_removed or (record.id in recorded and here is None):
-        raise StateError(f"Session {record.name} was torn down while this launch was at work. Launch again.")
+        raise _torn_down(record)
     if here is not None and here.status in ENDED:
         raise StateError(f"Session {record.name} has ended while this launch was at work. Launch again.")
     if here is not None and record.status == RUNNING and here.revision > record.revision:
         raise StateError(f"Session {record.name} was changed while this launch was at work. Launch again.")
+
+
+def _torn_down(record: Record) -> StateError:
+    return StateError(f"Session {record.name} was torn down while this launch was at work. Launch again.")
 
 
 def roll_back(
@@ -187,61 +196,103 @@ def start(
 
     deadline: seconds within which the session has to run. timeout: those after which a replica here that is not ready
     is reported. patience: those for which peers on other hosts are looked for, which may start later; with 0 nothing is
-    waited for that may need them.
+    waited for that may need them. A wait ends early where another host has given up, or the session is torn down; where
+    this one gives up, others are told that wait.
     Returns the result of the steps, ``seconds``, and either ``replicas``, or where *roles* are given ``begun``, the
     names of their replicas here, or where that has to wait for other hosts ``unproven``, why. Raises LedgerError where
     the lease has run out, and what `session_stages` and `verify` raise.
     """
     engine = Engine.connect(PATIENCE)
-    with state.working_on(record.id):
-        if not check_mode:
-            _refuse_if_gone(state, ledger, record, recorded, looked, lease_owner)
-            ledger.admit(record.name, record.id)
-            ledger.advance(record.id, CONFIRMED, deadline, lease_owner)
-            if record.status == PREPARING:
-                keep_records(state, [record], check_mode)
-        context = Context(engine, state, ledger, record, host, lease_owner)
-        # Who repairs by launching again has the standing rules back as well.
-        standing = firewall_rules.standing_steps(engine.uses_nftables())
-        stages = [standing, *session_stages(context, public_keys, check_mode, roles)]
-        taken: list[float] = []
-        if not check_mode:
-            # A session that runs is repaired, which takes nothing away from what works again.
-            taken = steps.perform(stages, undo=record.status != RUNNING)
-    network, begin = steps.seconds_until("container", stages, taken)
-    made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
-    if check_mode:
-        return {**made, "replicas": []}
-    begun = time.monotonic()
-    if roles is not None:
-        return {**made, **await_roles(engine, context.plan, host, roles, timeout, waits=bool(patience))}
-    proof = prove(state, engine, context.plan, host, timeout, patience)
-    made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
-    return {**made, **proof}
+    begun = ledger.now()
+
+    def check() -> None:
+        if ledger.was_removed(record.name, record.id, begun, lease_owner):
+            raise _torn_down(record)
+        peers.check()
+
+    with nullcontext() if check_mode else _telling_peers(state, ledger, record, host, engine):
+        with state.working_on(record.id):
+            if not check_mode:
+                _refuse_if_gone(state, ledger, record, recorded, looked, lease_owner)
+                ledger.admit(record.name, record.id)
+                ledger.advance(record.id, CONFIRMED, deadline, lease_owner)
+                if record.status == PREPARING:
+                    keep_records(state, [record], check_mode)
+            context = Context(engine, state, ledger, record, host, lease_owner)
+            # Who repairs by launching again has the standing rules back as well.
+            standing = firewall_rules.standing_steps(engine.uses_nftables())
+            stages = [standing, *session_stages(context, public_keys, check_mode, roles)]
+            taken: list[float] = []
+            if not check_mode:
+                # A session that runs is repaired, which takes nothing away from what works again.
+                taken = steps.perform(stages, undo=record.status != RUNNING)
+        network, begin = steps.seconds_until("container", stages, taken)
+        made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
+        if check_mode:
+            return {**made, "replicas": []}
+        peers = Peers(context.plan, host)
+        started = time.monotonic()
+        if roles is not None:
+            return {**made, **await_roles(engine, context.plan, host, roles, timeout, bool(patience), check)}
+        proof = prove(state, engine, context.plan, host, timeout, patience, check)
+        made["seconds"]["ready"] = round(time.monotonic() - started, 3)
+        return {**made, **proof}
+
+
+@contextmanager
+def _telling_peers(
+    state: StateDirectory, ledger: LedgerFile, record: Record, host: str, engine: Engine
+) -> Iterator[None]:
+    """Have the other hosts of a session that does not run yet told where it cannot be started here.
+
+    That ends with the session's removal here, which is what comes next; where somebody has removed it nothing is told.
+    """
+    try:
+        yield
+    except Exception:
+        with suppress(SessionError, OSError), state.working_on(record.id, GIVE_UP_SECONDS):
+            if record.status != RUNNING and record.id in ledger.read():
+                steps.perform([firewall_rules.give_up_steps(record, host, engine.uses_nftables())])
+        raise
 
 
 def await_roles(
-    engine: Engine, plan: Plan, host: str, roles: Collection[str], timeout: float, *, waits: bool = True
+    engine: Engine,
+    plan: Plan,
+    host: str,
+    roles: Collection[str],
+    timeout: float,
+    waits: bool = True,
+    check: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Wait until the replicas of some roles here are ready; return ``begun``, their names, or else ``unproven``, why.
 
-    waits: as in `wait_until_ready`. Raises VerificationFailed.
+    waits, check: as in `wait_until_ready`. Raises VerificationFailed, and what *check* does.
     """
     replicas = [replica for replica in plan.on(host) if replica.role in roles]
     try:
-        ready = wait_until_ready(engine, plan, replicas, time.monotonic() + timeout, waits=waits)
+        ready = wait_until_ready(engine, plan, replicas, time.monotonic() + timeout, waits=waits, check=check)
     except PeersSilent as error:
         return {"unproven": str(error)}
     return {"begun": [replica["name"] for replica in ready]}
 
 
 def prove(
-    state: StateDirectory, engine: Engine, plan: Plan, host: str, timeout: float, patience: float
+    state: StateDirectory,
+    engine: Engine,
+    plan: Plan,
+    host: str,
+    timeout: float,
+    patience: float,
+    check: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Prove that the replicas here work; return ``replicas``, or ``unproven`` where peers did not answer in time."""
+    """Prove that the replicas here work; return ``replicas``, or ``unproven`` where peers did not answer in time.
+
+    check: as in `verify`, which raises.
+    """
     session = state.session(plan.session.id)
     try:
-        replicas = verify(engine, plan, host, timeout, session.read_public_keys(), patience)
+        replicas = verify(engine, plan, host, timeout, session.read_public_keys(), patience, check)
     except PeersSilent as error:
         return {"unproven": str(error)}
     if session.made_file.exists():

@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
     GIVEN_AWAY,
     MEMBER,
+    QUESTION,
     UNKNOWN,
     holds_back,
     judge,
@@ -126,9 +127,9 @@ def _parts(state: StateDirectory, records: Iterable[Record]) -> dict[str, _Part]
         if record.status != RUNNING or not record.plan:
             continue
         with suppress(InvalidPlan, ValueError):  # what it was told of it, a repair says
-            plan, host = _seen(record), state.session(record.id).name_in(record.plan)
+            plan, host = _seen(record), state.session(record.id).name_in(record)
             if host is not None and host in plan.hosts:
-                found[record.id] = _Part(plan, _questions(plan, host))
+                found[record.id] = _Part(plan, questions_of(plan, host))
     return {key: part for key, part in found.items() if part.questions}
 
 
@@ -137,13 +138,14 @@ def _seen(record: Record) -> Plan:
     return read_plan(record.plan, forgiving=True)
 
 
-def _questions(plan: Plan, host: str) -> dict[str, Question]:
+def questions_of(plan: Plan, host: str, flags: int = QUESTION) -> dict[str, Question]:
     """Return what the other hosts are asked, by name. Raises ValueError for what is no address."""
-    network, local = plan.network, str(ip_address(str(plan.hosts[host].underlay_address)))
+    network = plan.network
     if network is None or network.port is None or network.vni is None:
         return {}
+    local = str(ip_address(str(plan.hosts[host].underlay_address)))
     return {
-        name: Question(local, str(ip_address(str(other.underlay_address))), network.port, network.vni)
+        name: Question(local, str(ip_address(str(other.underlay_address))), network.port, network.vni, flags)
         for name, other in plan.hosts.items()
         if name != host
     }

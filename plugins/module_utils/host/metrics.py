@@ -108,7 +108,7 @@ def _look(state: StateDirectory, records: list[Record], damaged: int) -> HostLoo
     names = {}
     for record in records:
         try:
-            names[record.id] = state.session(record.id).name_in(record.plan)
+            names[record.id] = state.session(record.id).name_in(record)
         except (SessionError, OSError):
             damaged += 1
     held = _held(state)

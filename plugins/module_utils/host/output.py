@@ -171,8 +171,8 @@ def _nothing_known(session_id: str) -> dict[str, Any]:
 
 def _members(record: Record, host: str | None) -> dict[str, str]:
     """Return the replicas that a session is to have on this host."""
-    replicas = record.plan["replicas"] if record.plan is not None and record.status == RUNNING else ()
-    return {replica["name"]: "missing" for replica in replicas if replica["host"] == host}
+    replicas = record.replicas if record.status == RUNNING else ()
+    return {replica.name: "missing" for replica in replicas if replica.host == host}
 
 
 def _states(session_id: str) -> dict[str, str]:

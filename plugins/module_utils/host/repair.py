@@ -248,7 +248,7 @@ class _Repairer:
         first = len(self.result.actions)
         try:
             with nullcontext() if self.check_mode else self.state.working_on(record.id):
-                self._repair(record, host or self.state.session(record.id).name_in(record.plan), was_here)
+                self._repair(record, host or self.state.session(record.id).name_in(record), was_here)
         except Exception as error:  # also one that nobody thought of, or want of memory: others must not suffer
             session["problem"] = message_of(error)
         session["actions"] = self.result.actions[first:]

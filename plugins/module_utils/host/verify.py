@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -55,6 +55,8 @@ SERVER_SECONDS = 5.0
 """For how long an SSH server that was just started may not listen yet."""
 PATIENCE = 5.0
 """Seconds until the first reply of a peer, whose end may still be coming up."""
+ROUND = 2.0
+"""Seconds for which a peer is waited for before it is asked whether that is of use."""
 
 
 def verify(
@@ -64,18 +66,20 @@ def verify(
     timeout: float,
     public_keys: Mapping[str, Mapping[str, str]],
     patience: float = PATIENCE,
+    check: Callable[[], None] = lambda: None,
 ) -> list[dict[str, Any]]:
     """Wait at most *timeout* seconds for every replica on *host*, then prove its network.
 
     public_keys: public keys of the session's replicas, as far as they are known here. patience: seconds
     until peers on other hosts have to answer; with 0, as they may not be started yet, neither they are asked nor is
-    waited for replicas here that may need them to get ready.
+    waited for replicas here that may need them to get ready. check: called while anything is waited for; what it raises
+    ends that.
     Returns one dict per replica: name, host, container, rank, address, status, interface, mtu. Raises
     VerificationFailed with everything that is wrong, PeersSilent where that is nothing but peers.
     """
     replicas = plan.on(host)
     deadline = time.monotonic() + timeout
-    results = wait_until_ready(engine, plan, replicas, deadline, waits=bool(patience))
+    results = wait_until_ready(engine, plan, replicas, deadline, waits=bool(patience), check=check)
     if plan.network is not None:
         for replica, result in zip(replicas, results):
             result.update(_prove_interface(plan.network, replica, result["pid"]))
@@ -87,7 +91,7 @@ def verify(
                     "container was started. The log of the host's engine says why."
                 )
         if plan.network.driver == VXLAN:
-            _prove_packets(plan, plan.network.port, host, results[0], patience)
+            _prove_packets(plan, plan.network.port, host, results[0], patience, check)
         if plan.network.tunnel is not None:
             _prove_tunnel(plan, plan.network.tunnel.link, host)
     if plan.ssh_port is not None:
@@ -100,23 +104,29 @@ def verify(
 
 
 def wait_until_ready(
-    engine: Engine, plan: Plan, replicas: Sequence[Replica], deadline: float, *, waits: bool = True
+    engine: Engine,
+    plan: Plan,
+    replicas: Sequence[Replica],
+    deadline: float,
+    *,
+    waits: bool = True,
+    check: Callable[[], None] = lambda: None,
 ) -> list[dict[str, Any]]:
     """Wait until replicas run, are healthy and listen where their role says so; return what `verify` begins with.
 
-    deadline: of the monotonic clock. waits: whether one that runs may take until then to get ready. Raises
-    VerificationFailed, and PeersSilent where one is not ready that is not waited for.
+    deadline: of the monotonic clock. waits: whether one that runs may take until then to get ready. check: as in
+    `verify`. Raises VerificationFailed, and PeersSilent where one is not ready that is not waited for.
     """
     ports = {role["name"]: role.get("ready_port") for role in plan.request["roles"]}
-    return [_wait_until_ready(engine, replica, ports.get(replica.role), deadline, waits) for replica in replicas]
+    return [_wait_until_ready(engine, replica, ports.get(replica.role), deadline, waits, check) for replica in replicas]
 
 
 def _wait_until_ready(
-    engine: Engine, replica: Replica, port: int | None, deadline: float, waits: bool
+    engine: Engine, replica: Replica, port: int | None, deadline: float, waits: bool, check: Callable[[], None]
 ) -> dict[str, Any]:
     delay = 0.05
     while True:
-        result = _wait_until_running(engine, replica, deadline, waits)
+        result = _wait_until_running(engine, replica, deadline, waits, check)
         # A service that only its own replica reaches is of no use to the others.
         seen = listening_addresses(result["pid"], port) if port is not None else set()
         if port is None or seen & {replica.address, *EVERYWHERE}:
@@ -130,6 +140,7 @@ def _wait_until_ready(
                 f"The replica {replica.name} on {replica.host} runs and does not listen on {where}, as it has to "
                 f"by ready_port of its role.{only}\n{_last_output(engine.logs(replica.container, 20))}"
             )
+        check()
         time.sleep(delay)
         delay = min(delay * 2, 1.0)
 
@@ -138,11 +149,14 @@ def _not_ready(replica: Replica) -> PeersSilent:
     return PeersSilent(f"The replica {replica.name} on {replica.host} is not ready; others may have to start.")
 
 
-def _wait_until_running(engine: Engine, replica: Replica, deadline: float, waits: bool) -> dict[str, Any]:
+def _wait_until_running(
+    engine: Engine, replica: Replica, deadline: float, waits: bool, check: Callable[[], None]
+) -> dict[str, Any]:
     delay = 0.05
     while True:
         found = engine.inspect(replica.container)
         if found is None:
+            check()
             raise VerificationFailed(
                 f"The container {replica.container} on {replica.host} does not exist: somebody has removed it."
             )
@@ -162,6 +176,7 @@ def _wait_until_running(engine: Engine, replica: Replica, deadline: float, waits
         if state["Status"] == "running" and not waits:
             raise _not_ready(replica)
         if state["Status"] in ("exited", "dead") or time.monotonic() > deadline:
+            check()
             health_text = "" if health == "healthy" else f", health {health}"
             raise VerificationFailed(
                 f"The replica {replica.name} on {replica.host} is not running: its container "
@@ -169,6 +184,7 @@ def _wait_until_running(engine: Engine, replica: Replica, deadline: float, waits
                 f"{', killed for want of memory' if state.get('OOMKilled') else ''}. "
                 f"{state.get('Error') or ''}\n{_last_output(engine.logs(replica.container, 20))}"
             )
+        check()
         time.sleep(delay)
         delay = min(delay * 2, 1.0)
 
@@ -229,7 +245,9 @@ def _prove_interface(network: Network, replica: Replica, pid: int) -> dict[str, 
     return {"interface": link["ifname"], "mtu": link["mtu"]}
 
 
-def _prove_packets(plan: Plan, port: int | None, host: str, own: Mapping[str, Any], patience: float) -> None:
+def _prove_packets(
+    plan: Plan, port: int | None, host: str, own: Mapping[str, Any], patience: float, check: Callable[[], None]
+) -> None:
     """Send an unfragmentable packet of the full size from this host's first replica to the first of every other host.
 
     Every host does so, hence each pair is proven in both directions.
@@ -244,7 +262,7 @@ def _prove_packets(plan: Plan, port: int | None, host: str, own: Mapping[str, An
         raise PeersSilent(f"The replicas on {', '.join(first)} were not asked yet.")
 
     def ping(target: Replica) -> str | None:
-        seconds = str(math.ceil(patience))
+        seconds = str(math.ceil(min(patience, ROUND)))
         command = ["ping", "-n", "-q", "-M", "do", "-s", size, "-c", "1", "-w", seconds, str(target.address)]
         try:
             run_in_network_of(own["pid"], command)
@@ -256,10 +274,18 @@ def _prove_packets(plan: Plan, port: int | None, host: str, own: Mapping[str, An
             )
         return None
 
+    silent = list(first.values())
+    deadline = time.monotonic() + patience
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
-        failures = [failure for failure in pool.map(ping, first.values()) if failure]
-    if failures:
-        raise PeersSilent("\n".join(failures))
+        while silent:
+            begun = time.monotonic()
+            failures = {target.host: failure for target, failure in zip(silent, pool.map(ping, silent)) if failure}
+            silent = [target for target in silent if target.host in failures]
+            if silent and time.monotonic() >= deadline:
+                raise PeersSilent("\n".join(failures.values()))
+            if silent:
+                check()
+                time.sleep(max(0.0, begun + 1 - time.monotonic()))  # where ping itself could not be run
 
 
 def _prove_tunnel(plan: Plan, name: str, host: str) -> None:

@@ -178,13 +178,15 @@ def _object_reader(kind: Any) -> Reader:
     hints: dict[str, Any] = {field.name: field.type for field in fields(kind) if "newer" not in field.metadata}
     readers: dict[str, Reader] = {name: _reader(hint) for name, hint in hints.items()}
     needed = [field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING]
+    keeps_newer = _newer(kind)
 
     def read(value: Any, place: str, problems: Problems) -> Any:
         if not isinstance(value, Mapping):
             return _expected(problems, place, value, "a mapping")
         missing = [name for name in needed if name not in value]
-        newer = {name: value[name] for name in value if name not in readers}
-        unknown = [] if _newer(kind) or problems.forgiving else [str(name) for name in newer]
+        judged = () if problems.forgiving and not keeps_newer else value
+        newer = {name: value[name] for name in judged if name not in readers}
+        unknown = [] if keeps_newer else [str(name) for name in newer]
         if missing:
             problems.append((place, f"lacks {', '.join(missing)}"))
         if unknown:
@@ -196,7 +198,7 @@ def _object_reader(kind: Any) -> Reader:
             for name, read_field in readers.items()
             if name in value
         }
-        found.update(dict.fromkeys(_newer(kind), newer))
+        found.update(dict.fromkeys(keeps_newer, newer))
         return None if problems else kind(**found)
 
     return read

@@ -14,6 +14,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Optional
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
@@ -102,6 +103,21 @@ class Growth:
 RESIZE, REPLACE, MOVE = "resize", "replace", "move"
 
 
+@dataclass
+class PlacedReplica:
+    """Which host a replica is planned on."""
+
+    name: str
+    host: str
+
+
+@dataclass
+class _Placed:
+    """What every reader of a record relies on of its plan; the whole is for `plan.read_plan`."""
+
+    replicas: tuple[PlacedReplica, ...]
+
+
 @dataclass(frozen=True)
 class Record:
     """The record of one session.
@@ -143,6 +159,11 @@ class Record:
         if self.growth is not None:
             return self.growth.number
         return 0 if self.queue is None else self.queue.number
+
+    @cached_property
+    def replicas(self) -> tuple[PlacedReplica, ...]:
+        """Its replicas in rank order, none without a plan; good for a newer release's. Raises Malformed."""
+        return decode(_Placed, self.plan, "The plan", forgiving=True).replicas if self.plan else ()
 
 
 def is_session_id(value: object) -> bool:

@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
     QUESTION,
+    WAITING,
     holds_back,
 )
 
@@ -100,7 +101,8 @@ class Tunnel:
 class Door:
     """Where this host answers other hosts that ask for their membership in the session.
 
-    members: who is told yes. fenced: who is told no. encrypted: whether the port is a WireGuard link's.
+    members: who is told yes. fenced: who is told no. encrypted: whether the port is a WireGuard link's. flags: WAITING
+    where they ask whether this host has given up to start it.
     """
 
     vni: int
@@ -110,6 +112,7 @@ class Door:
     members: tuple[str, ...]
     fenced: tuple[str, ...]
     encrypted: bool
+    flags: int = QUESTION
 
     @property
     def is_ipv6(self) -> bool:
@@ -203,10 +206,11 @@ def inner_bridge(session_id: str) -> str:
     return f"{INNER_PREFIX}{session_id[:8]}"
 
 
-def isolation_of(plan: Plan, host: str, overlay: OverlayTunnel | None) -> Isolation:
+def isolation_of(plan: Plan, host: str, overlay: OverlayTunnel | None, *, gave_up: bool = False) -> Isolation:
     """Return what the firewall rules keep apart on a *host* that carries replicas of the session.
 
-    overlay: what `tunnel_of` says of the plan.
+    overlay: what `tunnel_of` says of the plan. gave_up: whether the host could not start its part, of which all others
+    are told that ask.
     """
     session, network = plan.session, plan.network
     published = []
@@ -230,25 +234,32 @@ def isolation_of(plan: Plan, host: str, overlay: OverlayTunnel | None) -> Isolat
         None if network is None else network.link or inner_bridge(session.id),
         tuple(published),
         tuple(closed),
-        _door_of(plan, host),
+        _door_of(plan, host, gave_up),
     )
 
 
-def _door_of(plan: Plan, host: str) -> Door | None:
-    """Return where hosts are told their membership: in sessions that replace lost hosts, or have given one up."""
+def _door_of(plan: Plan, host: str, gave_up: bool) -> Door | None:
+    """Return where hosts are told their membership: in sessions that replace lost hosts, or have given one up.
+
+    gave_up: whether those are told that wait for this host to start the session, instead.
+    """
     network, own = plan.network, plan.hosts[host]
-    if network is None or network.vni is None or network.port is None or not (holds_back(plan) or plan.fenced):
+    if network is None or network.vni is None or network.port is None:
+        return None
+    if not (gave_up or holds_back(plan) or plan.fenced):
         return None
     others = sorted(plan.hosts.items())  # in the order in which a record is kept
-    members = tuple(str(other.underlay_address) for name, other in others if name != host)
+    peers = tuple(str(other.underlay_address) for name, other in others if name != host)
+    fenced = tuple(address for address in plan.fenced if address not in (*peers, own.underlay_address))
     return Door(
         network.vni,
         network.port,
         str(own.underlay_interface),
         str(own.underlay_address),
-        members,
-        tuple(address for address in plan.fenced if address not in (*members, own.underlay_address)),
+        () if gave_up else peers,
+        peers if gave_up else fenced,
         network.tunnel is not None,
+        WAITING if gave_up else QUESTION,
     )
 
 
@@ -319,7 +330,7 @@ def _iptables_tunnel(found: Rules, chain: str, tunnel: Tunnel) -> None:
 def _iptables_door(found: Rules, chain: str, door: Door, ipv6: bool) -> None:
     """Have questions for a host's membership answered, before anything else is decided of packets for that port."""
     flags, vni = (_FLAGS_IPV6, _VNI_IPV6) if ipv6 else (_FLAGS_IPV4, _VNI_IPV4)
-    question = f"{flags.format(flags=f'{QUESTION:#x}')}&&{vni.format(vni=door.vni)}"
+    question = f"{flags.format(flags=f'{door.flags:#x}')}&&{vni.format(vni=door.vni)}"
     asks = f'-d {door.local} -i {door.interface} -p udp -m udp --dport {door.port} -m u32 --u32 "{question}"'
     own = f"{chain}-ask"
     # Of all that comes by the tunnel of a session only its own packets are looked at twice.
@@ -445,7 +456,7 @@ def nft_rules(isolation: Isolation) -> Rules:
 
 def _nft_door(door: Door) -> list[str]:
     family, icmp = ("ip6", "icmpv6") if door.is_ipv6 else ("ip", "icmp")
-    asks = f"udp dport {door.port} @th,64,32 {QUESTION:#x} @th,96,24 {door.vni}"
+    asks = f"udp dport {door.port} @th,64,32 {door.flags:#x} @th,96,24 {door.vni}"
     to_us = f'iifname "{door.interface}" {family} daddr {door.local} {asks}'
     answers = [
         f"{family} saddr {_set(addresses)} {to_us} reject with {icmp} type {answer}"

@@ -8,6 +8,9 @@ The question is a datagram to the port of the session's tunnel, which no tunnel 
 hosts answer it (`rules.isolation.Door`) with one ICMP message to a host of the session, and with another one to a host
 whose replicas were given to others. Both come from rules of the session alone and quote the datagram, with a number
 that nobody can guess who did not see it. Everything else, silence and what other firewalls say included, is no answer.
+
+By another question hosts that wait for each other at a session's start ask whether one has given up, which its rules
+answer with that no until the session is removed there.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ QUESTION = 0x08000001
 """Flags and reserved bits before the identifier. VXLAN drops what has unknown bits (Linux, vxlan_rcv), WireGuard what
 is of no known type (its protocol, 5.4), so a host without the rules takes it for nothing."""
 
+WAITING = 0x08000002
+"""The same for the question of a host that waits for another one to start the session."""
+
 NONCE_SIZE = 16
 """Bytes behind the header, by which an answer is known for one."""
 
@@ -43,9 +49,12 @@ def holds_back(plan: Plan) -> bool:
     return bool(plan.request.get("on_host_loss") == "replace")
 
 
-def question(vni: int, nonce: bytes) -> bytes:
-    """Return the datagram: a VXLAN header with unknown bits (RFC 7348, 5), and what tells its answer from others."""
-    return struct.pack("!II", QUESTION, vni << 8) + nonce
+def question(flags: int, vni: int, nonce: bytes) -> bytes:
+    """Return the datagram: a VXLAN header with unknown bits (RFC 7348, 5), and what tells its answer from others.
+
+    flags: QUESTION or WAITING.
+    """
+    return struct.pack("!II", flags, vni << 8) + nonce
 
 
 def read_answer(version: int, icmp_type: int, code: int) -> bool | None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, show
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     PENDING,
@@ -37,7 +37,8 @@ _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/=]+")
 def check_login(record: Record | None, session_name: str, resource_group: str, asker: Asker) -> Record:
     """Return the record of a session that its owner can log in to from outside.
 
-    record: the one of this name that was found. asker: who wants to. Raises InvalidInput for any other.
+    record: the one of this name that was found. asker: who wants to. Raises InvalidInput for any other, InvalidPlan for
+    a plan that is malformed.
     """
 
     def refuse(why: str) -> InvalidInput:
@@ -54,7 +55,7 @@ def check_login(record: Record | None, session_name: str, resource_group: str, a
         raise refuse(f"The session has ended. {' '.join(record.report)}".strip())
     if is_stub(record):
         raise refuse(f"Its hosts {', '.join(record.hosts)} cannot be reached, or have lost its record.")
-    if record.plan["ssh_port"] is None:
+    if read_plan(record.plan, forgiving=True).ssh_port is None:
         raise refuse(
             "The session was launched without session_authorized_keys, so nobody can log in from outside. Launch it "
             "with them, and with session_recreate=true if it has to be the same session."
@@ -77,7 +78,7 @@ def check_directory(directory: str, entries: Collection[str], configuration: str
 
 
 def client_files(
-    plan: Mapping[str, Any],
+    plan: Plan,
     public_keys: Mapping[str, Mapping[str, str]],
     users: Mapping[str, str],
     address: str,
@@ -91,9 +92,9 @@ def client_files(
     where it is not one that SSH tries by itself.
     Raises InvalidInput for what is missing, or cannot be written in such a file.
     """
-    session = plan["session"]["name"]
-    names = [replica["name"] for replica in plan["replicas"]]
-    host = plan["replicas"][0]["host"]
+    session = plan.session.name
+    names = [replica.name for replica in plan.replicas]
+    host = plan.replicas[0].host
     if not _ADDRESS.fullmatch(address):
         raise InvalidInput.single(
             f"cluster_compute_login_address of host {host}", address, "It must be a name or an address of the host."
@@ -107,23 +108,21 @@ def client_files(
             "session_name", session, f"No host knows the host key of {', '.join(unknown)}. Run the repair playbook."
         )
     lines = [
-        f"{HEADING}{session} ({plan['session']['id']}).",
+        f"{HEADING}{session} ({plan.session.id}).",
         f"# ssh -F {_quote(f'{directory}/{CONFIGURATION}')} {names[0]}",
     ]
-    for rank, name in enumerate(names):
+    for replica in plan.replicas:
+        name = replica.name
         user = users.get(name) or users.get(names[0]) or ""
         if not _USER.fullmatch(user):
-            raise InvalidInput.single(
-                "session_image",
-                plan["replicas"][rank]["image"],
-                f"The user of {name} is {show(user)}, not a login name.",
-            )
+            why = f"The user of {name} is {show(user)}, not a login name."
+            raise InvalidInput.single("session_image", replica.image, why)
         lines += [f"Host {session}.{name} {name}", f"    User {user}", f"    HostKeyAlias {session}.{name}"]
-        if rank == 0:
-            lines += [f"    HostName {address}", f"    Port {plan['ssh_port']}"]
+        if replica.rank == 0:
+            lines += [f"    HostName {address}", f"    Port {plan.ssh_port}"]
         else:
             lines += [
-                f"    HostName {plan['replicas'][rank]['address']}",
+                f"    HostName {replica.address}",
                 f"    Port {SSH_PORT}",
                 f"    ProxyJump {session}.{names[0]}",
             ]

@@ -10,47 +10,49 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 
 PLANNED = "PLANNED"
 """Status of a replica, and of a session, that would run but for check mode."""
 PLACED = ("RUNNING", PLANNED)
 
+_SHOWN = ("name", "role", "rank", "host", "address", "container", "image")
 COLUMNS = ("REPLICA", "HOST", "ADDRESS", "RANK", "STATUS")
 
 
-def artifact(plan: Mapping[str, Any], status: str, report: Sequence[str]) -> dict[str, Any]:
+def artifact(state: Mapping[str, Any], status: str, report: Sequence[str]) -> dict[str, Any]:
     """Return the data.
 
-    plan: what the launch has decided: session_name, hosts, record, and pending, the record of one that waits.
+    state: what the launch has decided: session_name, hosts, record, and pending, the record of one that waits.
     status: of the session, and of each replica of one that has its place. report: what people are told.
     """
     placed = status in PLACED
-    record = plan["record"] if placed else plan["pending"]
-    images = record["plan"]["images"] if placed else {}
-    entries = record["plan"]["replicas"] if placed else []
+    record = state["record"] if placed else state["pending"]
+    plan = read_plan(record["plan"], forgiving=True) if placed else None
+    replicas, images = (plan.replicas, plan.images) if plan is not None else ((), {})
     return {
-        "name": plan["session_name"],
+        "name": state["session_name"],
         "id": record["id"] if record is not None else None,
         "owner": record["owner"] if record is not None else None,
         "status": status,
-        "mode": record["plan"]["session"]["mode"] if placed else None,
+        "mode": plan.session.mode if plan is not None else None,
         "size": sum(role["replicas"] for role in record["request"]["roles"]) if record is not None else None,
-        "hosts": list(plan["hosts"]) if placed else [],
+        "hosts": list(state["hosts"]) if placed else [],
         "replicas": [
             {
-                **{key: replica[key] for key in ("name", "role", "rank", "host", "address", "container", "image")},
-                "image_id": images[replica["image"]]["ids"][replica["host"]],
+                **{key: getattr(replica, key) for key in _SHOWN},
+                "image_id": images[replica.image].ids[replica.host],
                 "status": status,
             }
-            for replica in entries
+            for replica in replicas
         ],
         "ports": [
-            {"replica": replica["name"], "host": replica["host"], **port}
-            for replica in entries
-            for port in replica["ports"]
+            {"replica": replica.name, "host": replica.host, **vars(port)}
+            for replica in replicas
+            for port in replica.ports
         ],
-        "ssh_port": record["plan"]["ssh_port"] if placed else None,
+        "ssh_port": plan.ssh_port if plan is not None else None,
         "report": list(report),
     }
 
@@ -59,24 +61,22 @@ def table_of(record: Mapping[str, Any] | None, replicas: Iterable[Mapping[str, A
     """Return the table of the session of *record*, with the status that *replicas* have; none where it has no place."""
     if record is None or record["plan"] is None:
         return []
-    plan = record["plan"]
+    plan = read_plan(record["plan"], forgiving=True)
     status = {replica["name"]: replica["status"] for replica in replicas}
     rows: list[tuple[str, ...]] = [COLUMNS]
-    for replica in plan["replicas"]:
-        state = status.get(replica["name"], PLANNED)
-        rows.append((replica["name"], replica["host"], replica["address"] or "-", str(replica["rank"]), state))
-    main = plan["replicas"][0]
-    return [*table(rows), f"Log in on {main['host']}: docker exec -it {main['container']} /bin/sh", *_login(plan)]
+    for replica in plan.replicas:
+        state = status.get(replica.name, PLANNED)
+        rows.append((replica.name, replica.host, replica.address or "-", str(replica.rank), state))
+    main = plan.replicas[0]
+    return [*table(rows), f"Log in on {main.host}: docker exec -it {main.container} /bin/sh", *_login(plan)]
 
 
-def _login(plan: Mapping[str, Any]) -> list[str]:
+def _login(plan: Plan) -> list[str]:
     """Return how the owner gets the SSH configuration of a session that takes the owner's keys."""
-    if plan["ssh_port"] is None:
+    if plan.ssh_port is None:
         return []
-    session = plan["session"]
-    options = f"-e session_name={session['name']}"
-    if session["resource_group"] != DEFAULT_GROUP:
-        options += f" -e session_resource_group={session['resource_group']}"
-    host = plan["replicas"][0]["host"]
-    where = f"port {plan['ssh_port']} of {host}"
+    options = f"-e session_name={plan.session.name}"
+    if plan.session.resource_group != DEFAULT_GROUP:
+        options += f" -e session_resource_group={plan.session.resource_group}"
+    where = f"port {plan.ssh_port} of {plan.replicas[0].host}"
     return [f"Log in with your key, {where}: ansible-playbook cluster_compute.session.login {options}"]

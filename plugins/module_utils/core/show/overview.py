@@ -40,6 +40,8 @@ FAILED, MISSING, UNKNOWN, PLANNED = "FAILED", "MISSING", "UNKNOWN", "PLANNED"
 by itself with an exit code other than 0 or for want of memory; without a container; on a host that cannot be asked; not
 started yet."""
 
+Containers = dict[tuple[str, str], Container]
+"""Those of a session, by host and replica."""
 NO_SHARES = Shares()
 _SESSION = ("id", "name", "owner", "status", "revision")
 
@@ -75,11 +77,15 @@ def overview(
         if name in facts and facts[name].suspect is not None:
             found.append(f"{name}: {facts[name].suspect}")
         hosts.append(host)
+    containers: dict[str, Containers] = {}
+    for name, reported in facts.items():
+        for container in reported.containers:
+            containers.setdefault(container.session_id, {})[name, container.replica] = container
     return {
         "resource_group": resource_group,
         "hosts": hosts,
         "sessions": [
-            session_of(record, facts)
+            session_of(record, facts, containers.get(record.id, {}))
             for record in sorted(cluster.records.values(), key=lambda record: (record.name, record.id))
         ],
         "pending": [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries],
@@ -149,19 +155,14 @@ def _amounts(cpus: int, memory: int, replicas: int | None, devices: Devices) -> 
     }
 
 
-def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]:
+def session_of(record: Record, facts: Mapping[str, HostFacts], containers: Containers) -> dict[str, Any]:
     """Return all that can be said of one session.
 
-    record: whole, a stub, or the line of one that has ended, of which little can be said. facts: of the usable hosts.
+    record: whole, a stub, or the line of one that has ended, of which little can be said. What it keeps of request and
+    plan is shown as it is, with what a newer release added. facts: of the usable hosts. containers: of the session.
     """
     plan, request = record.plan, record.request
     planned_session = plan["session"] if plan is not None else {}
-    containers = {
-        (host, container.replica): container
-        for host, reported in facts.items()
-        for container in reported.containers
-        if container.session_id == record.id
-    }
     replicas = [
         {
             **replica_of(plan, replica),

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import describe, limits_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
@@ -28,7 +29,7 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
     there.
     """
     record = answer["record"]
-    plan = record["plan"] if record is not None else None
+    plain = record["plan"] if record is not None else None
     placed = set(answer["hosts"])
     changes = {host: list(host_actions) for host, host_actions in actions.items() if host_actions or host in placed}
     for host in answer["fetches"]:
@@ -50,25 +51,25 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
             {"name": host, "replicas": [], "changes": changes[host]} for host in answer["reachable"] if host in changes
         ],
     }
-    if plan is None:
+    if plain is None:
         return plan_preview
-    typed = read_plan(plan)
-    variables = {name: found for host in typed.hosts for name, found in environments(typed, host).items()}
-    own = {role["name"]: role["env"] for role in typed.request["roles"]}
+    plan = read_plan(plain)
+    variables = {name: found for host in plan.hosts for name, found in environments(plan, host).items()}
+    own = {role["name"]: role["env"] for role in plan.request["roles"]}
     for host in plan_preview["hosts"]:
-        host["replicas"] = list(plan["hosts"].get(host["name"], {}).get("replicas", ()))
+        host["replicas"] = [replica.name for replica in plan.on(host["name"])]
     return {
         **plan_preview,
-        "session_id": plan["session"]["id"],
+        "session_id": plan.session.id,
         "is_new": answer["fresh"] and record["revision"] == 1,
-        "mode": plan["session"]["mode"],
-        "network": None if plan["network"] is None else dict(plan["network"]),
-        "egress": dict(plan["egress"]),
-        "ssh_port": plan["ssh_port"],
-        "ends": describe(limits_of(typed.request)),
+        "mode": plan.session.mode,
+        "network": encode(plan.network),
+        "egress": encode(plan.egress),
+        "ssh_port": plan.ssh_port,
+        "ends": describe(limits_of(plan.request)),
         "replicas": [
             {
-                **replica_of(plan, replica),
+                **replica_of(plain, replica),
                 "environment": {
                     name: value
                     for name, value in variables[replica["name"]].items()
@@ -76,7 +77,7 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
                 },
                 "own_variables": sorted(own[replica["role"]]),
             }
-            for replica in plan["replicas"]
+            for replica in plain["replicas"]
         ],
     }
 

@@ -202,15 +202,15 @@ def _request_of(record: Record, problems: list[str]) -> Request | None:
 def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: list[str]) -> list[dict[str, Any]]:
     """Return the launches that move replicas from hosts that are to be empty, one replica after another."""
     return [
-        launch_request(request, record.owner, record.shared_with, displaced={replica["name"]: replica["host"]})
+        launch_request(request, record.owner, record.shared_with, displaced={replica.name: replica.host})
         for _key, record in sorted(cluster.records.items())
         if record.status == RUNNING and record.request is not None
         if record.request.get("on_host_loss") == REPLACE and record.request["batch_command"] is None
         if all(host in group.facts for host in record.hosts)
-        if any(replica["host"] in state["moves_from"] for replica in record.plan["replicas"])
+        if any(replica.host in state["moves_from"] for replica in record.replicas)
         if (request := _request_of(record, problems)) is not None
-        for replica in record.plan["replicas"]
-        if replica["host"] in state["moves_from"]
+        for replica in record.replicas
+        if replica.host in state["moves_from"]
     ]
 
 

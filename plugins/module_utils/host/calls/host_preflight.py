@@ -46,13 +46,14 @@ def _places(arguments: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, A
 def _listening(arguments: dict[str, Any]) -> dict[str, Any]:
     """Start what the others speak to."""
     own, peers = _places(arguments)
-    plan, host = arguments["plan"], arguments["host"]
+    probe_plan, host = ProbePlan(**arguments["plan"]["probe"]), arguments["host"]
+    mtu = probe_plan.hosts[host]["session_mtu"]
     return preflight.listen(
         own,
         peers,
-        settings={**plan["settings"], "vni": plan["probe"]["vni"], "mtu": plan["probe"]["hosts"][host]["session_mtu"]},
+        settings={**arguments["plan"]["settings"], "vni": probe_plan.vni, "mtu": mtu},
         token=arguments["token"],
-        storage=plan["storage"].get(host, {}),
+        storage=arguments["plan"]["storage"].get(host, {}),
         roots=arguments["roots"],
     )
 

@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     rounds_left,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import CONTROLLER, Need
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
 
 BATCHES = 8
 """How many transfers a round has for each fork of Ansible: few rounds, and yet no server waits for long."""
@@ -33,20 +34,20 @@ class Distribution:
 
     def __init__(
         self,
-        plan: dict[str, Any],
+        state: State,
         facts: Mapping[str, HostFacts],
         previous: Mapping[str, Any],
         ports: tuple[int, int],
         limit: int,
         check_mode: bool,
     ) -> None:
-        self.plan = plan
+        self.state = state
         self.facts = facts
         self.previous = previous
         self.ports = ports
         self.limit = limit
         self.check_mode = check_mode
-        self.needs = [Need.from_dict(need) for need in previous.get("needs") or plan["images"]]
+        self.needs = [Need.from_dict(need) for need in previous.get("needs") or state["images"]]
         self.round = int(previous.get("round") or 0)
         self.useless: dict[str, list[Any]] = {
             host: list(servers) for host, servers in (previous.get("useless") or {}).items()
@@ -151,13 +152,13 @@ class Distribution:
             transfers = next_round(self.needs, self.limit)
             rounds += rounds_left(self.needs, self.limit)
             self.round += 1 if transfers else 0
-        hosts = self.plan["fetches"]
+        hosts = self.state["fetches"]
         missing = {
             host: " ".join(need.why_not(host) for need in self.needs if host in need.lacking)
             for host in hosts
             if any(host in need.lacking for need in self.needs)
         }
-        record = self.plan["record"]
+        record = self.state["record"]
         images = {need.reference: encode(need.pinned()) for need in self.needs}
         return {
             "needs": [need.to_dict() for need in self.needs],

@@ -203,7 +203,7 @@ def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
         if not held or held[0].stage != COMMITTED:
             return {}
     found = group.public_keys(record)
-    return found if len(found) == len(record.plan["replicas"]) else {}
+    return found if len(found) == len(record.replicas) else {}
 
 
 def _statuses_of(group: GroupFacts, record: Record) -> list[dict[str, Any]]:

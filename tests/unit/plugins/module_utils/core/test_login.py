@@ -96,7 +96,7 @@ def test_of_sessions_of_one_name_that_which_has_not_ended_is_meant(hosts: dict[s
         with pytest.raises(InvalidInput, match=why):
             find({"h1": facts(*records)})
     hosts["h1"]["records"] = [encode(ended), *hosts["h1"]["records"]]
-    assert find(hosts).plan["session"]["name"] == "train"
+    assert find(hosts).plan.session.name == "train"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
@@ -219,6 +219,14 @@ def test_what_a_newer_release_wrote_beside_stays_and_is_gone_on_with_by_nobody_e
     with pytest.raises(UnknownSchema, match=r"of session train has 'mood\\x1b, newer', which this release .* not"):
         require_known(record)
     require_known(make())
+
+
+def test_where_replicas_are_is_read_of_a_newer_release_as_well() -> None:
+    newer = {**PLAN, "mood": "good", "replicas": [{"name": "main1", "host": "h1", "mood": "good"}]}
+    assert [(replica.name, replica.host) for replica in replace(running(), plan=newer).replicas] == [("main1", "h1")]
+    assert waiting().replicas == stub_of(running()).replicas == ()
+    with pytest.raises(Malformed, match=r"^The plan's replicas\[0\] lacks host\.$"):
+        assert replace(running(), plan={**PLAN, "replicas": [{"name": "main1"}]}).replicas
 
 
 BAD_VALUES: dict[str, list[Any]] = {

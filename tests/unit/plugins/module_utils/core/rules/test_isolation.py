@@ -38,6 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     table_name,
     tunnel_on_host,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import QUESTION, WAITING
 from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 SESSION = "4f8c2a10-1111-4222-8333-444455556666"
@@ -60,8 +61,8 @@ def plan(ports: list[dict[str, Any]], network: dict[str, Any] | None = None) -> 
     }
 
 
-def isolation_of(plain: dict[str, Any], host: str) -> Isolation:
-    return isolation.isolation_of(typed_plan(plain), host, tunnel_of(plain))
+def isolation_of(plain: dict[str, Any], host: str, *, gave_up: bool = False) -> Isolation:
+    return isolation.isolation_of(typed_plan(plain), host, tunnel_of(plain), gave_up=gave_up)
 
 
 def port(host_ip: str, protocol: str = "tcp") -> dict[str, Any]:
@@ -251,6 +252,20 @@ def test_a_host_that_was_given_replicas_again_is_no_lost_one() -> None:
     door = isolation_of({**plan([], NETWORK), "fenced": ["192.0.2.1", "192.0.2.2", FENCED]}, "h1").door
     assert door is not None
     assert (door.members, door.fenced) == (("192.0.2.2",), (FENCED,))
+
+
+@pytest.mark.parametrize("policy", [None, "replace"])
+def test_who_gave_up_says_so_to_those_alone_that_wait_for_it(policy: str | None) -> None:
+    made = {**plan([], NETWORK), "request": {"on_host_loss": policy}, "fenced": [FENCED]}
+    found = isolation_of(made, "h1", gave_up=True)
+    assert found.door is not None
+    assert (found.door.members, found.door.fenced, found.door.flags) == ((), ("192.0.2.2",), WAITING)
+    assert replace(found, door=None) == replace(isolation_of(made, "h1"), door=None), "all else is kept apart as before"
+    for rules in (iptables_rules(found), nft_rules(found)):
+        asked = [rule for some in rules.values() for rule in some if hex(WAITING) in rule]
+        assert asked
+        assert not [rule for some in rules.values() for rule in some if hex(QUESTION) in rule]
+    assert isolation_of(plan([]), "h1", gave_up=True).door is None, "nobody waits for it"
 
 
 # ---- all overlays of a site -----------------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
     GIVEN_AWAY,
     MEMBER,
+    QUESTION,
     UNKNOWN,
+    WAITING,
     holds_back,
     judge,
     question,
@@ -64,8 +66,9 @@ def test_what_other_hosts_say_does_not_count() -> None:
     assert judge(["h2"], {"h3": False}) == UNKNOWN
 
 
-def test_a_question_is_nothing_that_a_tunnel_takes() -> None:
-    data = question(0x123456, b"n" * 16)
+@pytest.mark.parametrize("kind", [QUESTION, WAITING])
+def test_a_question_is_nothing_that_a_tunnel_takes(kind: int) -> None:
+    data = question(kind, 0x123456, b"n" * 16)
     flags, vni = int.from_bytes(data[:4], "big"), int.from_bytes(data[4:8], "big")
     assert flags & ~0x08000000  # a bit that VXLAN does not know
     assert data[0] not in (1, 2, 3, 4)  # types of WireGuard's messages

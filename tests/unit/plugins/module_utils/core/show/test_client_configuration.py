@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
@@ -27,20 +28,23 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     check_login,
     client_files,
 )
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
-PLAN: dict[str, Any] = {
-    "session": {"id": SESSION, "name": "train"},
-    "hosts": {"h1": {"underlay_address": None}},
-    "ssh_port": 22017,
-    "replicas": [
-        {"name": "main1", "host": "h1", "address": "10.213.0.2", "image": "demo"},
-        {"name": "sub1", "host": "h2", "address": "10.213.0.3", "image": "demo"},
-    ],
-}
+PLAN = typed_plan(
+    {
+        "session": {"id": SESSION, "name": "train"},
+        "hosts": {"h1": {"underlay_address": None}},
+        "ssh_port": 22017,
+        "replicas": [
+            {"name": "main1", "host": "h1", "address": "10.213.0.2", "image": "demo", "rank": 0},
+            {"name": "sub1", "host": "h2", "address": "10.213.0.3", "image": "demo", "rank": 1},
+        ],
+    }
+)
 KEYS = {name: {"client": None, "host": f"ssh-ed25519 AAAA{name}"} for name in ("main1", "sub1")}
 USERS = {"main1": "work", "sub1": "other"}
-RECORD = started(prepared(new_record(SESSION, "alice", {"name": "train"}), PLAN))
+RECORD = started(prepared(new_record(SESSION, "alice", {"name": "train"}), encode(PLAN)))
 
 
 def read(config: Path, name: str) -> set[str]:
@@ -124,7 +128,7 @@ def test_what_cannot_be_written_is_refused(change: dict[str, Any], message: str)
         (replace(RECORD, status=PREPARING), "just being launched"),
         (replace(RECORD, status=ERROR, report=("Its image is gone.",)), "has ended. Its image is gone."),
         (stub_of(RECORD), "Its hosts h1 cannot be reached"),
-        (replace(RECORD, plan={**PLAN, "ssh_port": None}), "without session_authorized_keys"),
+        (replace(RECORD, plan={**RECORD.plan, "ssh_port": None}), "without session_authorized_keys"),
     ],
 )
 def test_a_session_that_nobody_can_log_in_to(record: Record | None, message: str) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.launch import artifact, table_of
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 REPLICA: dict[str, Any] = {
     "name": "main1",
@@ -25,18 +27,22 @@ RECORD: dict[str, Any] = {
     "id": "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa",
     "owner": "alice",
     "request": {"roles": [{"replicas": 1, "env": {"TOKEN": "s3cret"}}]},
-    "plan": {
-        "session": {"name": "train", "mode": "single-node", "resource_group": "cluster_compute_hosts"},
-        "ssh_port": 40022,
-        "images": {"debian:12": {"digest": None, "ids": {"n1": "sha256:12"}}},
-        "replicas": [REPLICA],
-    },
+    "plan": encode(
+        typed_plan(
+            {
+                "session": {"name": "train", "mode": "single-node", "resource_group": "cluster_compute_hosts"},
+                "ssh_port": 40022,
+                "images": {"debian:12": {"digest": None, "ids": {"n1": "sha256:12"}}},
+                "replicas": [REPLICA],
+            }
+        )
+    ),
 }
-PLAN = {"session_name": "train", "record": RECORD, "pending": {**RECORD, "plan": None}, "hosts": ["n1"]}
+STATE = {"session_name": "train", "record": RECORD, "pending": {**RECORD, "plan": None}, "hosts": ["n1"]}
 
 
 def test_a_session_that_runs_or_is_planned() -> None:
-    found = artifact(PLAN, "RUNNING", ["Session train: 1 replica."])
+    found = artifact(STATE, "RUNNING", ["Session train: 1 replica."])
     assert (found["name"], found["id"], found["owner"]) == ("train", RECORD["id"], "alice")
     assert (found["status"], found["mode"], found["size"], found["hosts"]) == ("RUNNING", "single-node", 1, ["n1"])
     shown = {key: value for key, value in REPLICA.items() if key not in ("mounts", "ports")}
@@ -44,23 +50,23 @@ def test_a_session_that_runs_or_is_planned() -> None:
     assert found["ports"] == [{"replica": "main1", "host": "n1", **REPLICA["ports"][0]}]
     assert (found["ssh_port"], found["report"]) == (40022, ["Session train: 1 replica."])
     assert "s3cret" not in json.dumps(found)
-    planned = artifact(PLAN, "PLANNED", [])
+    planned = artifact(STATE, "PLANNED", [])
     assert (planned["status"], [replica["status"] for replica in planned["replicas"]]) == ("PLANNED", ["PLANNED"])
 
 
 def test_a_session_that_waits_has_no_place_and_one_that_is_not_replaced_no_record() -> None:
-    found = artifact(PLAN, "PENDING", ["No room."])
+    found = artifact(STATE, "PENDING", ["No room."])
     assert (found["status"], found["id"], found["size"], found["mode"]) == ("PENDING", RECORD["id"], 1, None)
     assert (found["hosts"], found["replicas"], found["ports"], found["report"]) == ([], [], [], ["No room."])
     assert found["ssh_port"] is None
-    found = artifact({**PLAN, "record": None, "pending": None}, "PENDING", [])
+    found = artifact({**STATE, "record": None, "pending": None}, "PENDING", [])
     assert (found["status"], found["id"], found["owner"], found["size"]) == ("PENDING", None, None, None)
 
 
 def record(**plan: Any) -> dict[str, Any]:
     """Return a record of two replicas without a login of the owner's."""
     other = {"name": "sub1", "host": "node-b", "address": "10.213.0.3", "rank": 1, "container": "train-sub1"}
-    return {"plan": {**RECORD["plan"], "ssh_port": None, "replicas": [REPLICA, other], **plan}}
+    return {"plan": encode(typed_plan({**RECORD["plan"], "ssh_port": None, "replicas": [REPLICA, other], **plan}))}
 
 
 def test_rows_are_aligned_and_in_rank_order() -> None:

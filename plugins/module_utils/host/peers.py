@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Hear, while this host waits for the rest of a session that starts, that another host has given up its part."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from time import monotonic
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import questions
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Question
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import WAITING
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import questions_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
+
+FIRST = 1.0
+"""Seconds of waiting after which the peers are asked: most sessions have begun by then."""
+THREAD = "asking peers"
+LONGEST_PAUSE = 8.0
+"""Seconds from one time to the next at most, one at first: many hosts ask each other."""
+
+
+class Peers:
+    """The other hosts of a session, which are asked beside what their caller waits for."""
+
+    def __init__(self, plan: Plan, host: str) -> None:
+        self._questions = questions_of(plan, host, WAITING)
+        self._answers: Mapping[Question, bool] = {}
+        self._thread: threading.Thread | None = None
+        self._next = monotonic() + FIRST
+        self._pause = 1.0
+
+    def check(self) -> None:
+        """Have them asked where it is time. Raises PeersSilent where one has answered that it gave up."""
+        if given_up := [name for name, asked in self._questions.items() if self._answers.get(asked) is False]:
+            raise PeersSilent(f"The session could not be started on {', '.join(given_up)}.")
+        is_asking = self._thread is not None and self._thread.is_alive()
+        if self._questions and not is_asking and monotonic() >= self._next:
+            self._next = monotonic() + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            # A daemon: the call that waits ends without it.
+            self._thread = threading.Thread(target=self._ask, name=THREAD, daemon=True)
+            self._thread.start()
+
+    def _ask(self) -> None:
+        self._answers = questions.ask(self._questions.values(), questions.SECONDS)
