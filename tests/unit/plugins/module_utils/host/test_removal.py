@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import GIVEN_AWAY
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import membership, timer
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import Standing
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import Membership
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import NOW, Host, Killed, World, in_memory
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request
 
@@ -67,7 +67,9 @@ def test_who_gives_back_a_lease_tells(world: World, of: str) -> None:
 def test_a_repair_that_gives_a_session_up_tells(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     launch(world, 3)
     host, (key,) = world.hosts["h1"], {record.id for record in world.copies("ash").values()}
-    monkeypatch.setattr(membership, "standings", lambda *_given: {key: Standing(GIVEN_AWAY, {"h2": False}, ("h2",))})
+    monkeypatch.setattr(
+        membership, "memberships", lambda *_given: {key: Membership(GIVEN_AWAY, {"h2": False}, ("h2",))}
+    )
     answer = host.call("session_repair", {"apart": [key]})
     assert (answer.get("failed", False), answer["warnings"]) == (False, WARNINGS)
     assert answer["actions"][0].startswith("give up session ash")
