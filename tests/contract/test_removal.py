@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, NetworkKept
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import stub_of
@@ -58,13 +58,18 @@ def test_a_network_that_the_engine_keeps_keeps_nothing_else(
     host: Host, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine whose count of containers on it is wrong, which nobody can bring about at will, until its restart."""
+
+    def refuse(_engine: Engine, _name: str) -> None:
+        raise NetworkKept("The network stays.")
+
     session = host.launch(size=2, others=1, max_replicas_per_host=1)
     network = session.plan["network"]["name"]
     with monkeypatch.context() as patched:
-        patched.setattr(Engine, "remove_network", lambda _engine, _name: False)
+        patched.setattr(Engine, "remove_network", refuse)
         found = session.call("session_host", state="absent", session_name="demo")
         assert "release reservation demo" in found["actions"]
-        assert f"The network {network} stays until Docker Engine is started again" in found["warnings"][0]
+        assert set(found["warnings"]) == {"The network stays. The session's place is free."}
+        assert len(found["warnings"]) == 2
         assert session.id not in host.ledger.read()
         assert not session.files.path.exists()
         again = session.call("session_host", state="absent", session_name="demo")

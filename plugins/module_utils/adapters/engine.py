@@ -154,6 +154,10 @@ class _Refused(EngineError):
         self.status = status
 
 
+class NetworkKept(EngineError):
+    """The engine keeps a network that nothing is on."""
+
+
 @contextmanager
 def _saying(what: str) -> Iterator[None]:
     """Turn the errors of the API into an EngineError that says *what* was being done."""
@@ -467,8 +471,8 @@ class Engine:
             },
         )
 
-    def remove_network(self, name: str) -> bool:
-        """Remove the network *name*; return False where the engine keeps it for containers that are gone.
+    def remove_network(self, name: str) -> None:
+        """Remove the network *name*. Raises NetworkKept where the engine keeps it for containers that are gone.
 
         Engines before 28.1 can count one too many where several containers start or end at once, and go by that count
         until they are started again (moby/moby#42119). Later ones do not count (moby/moby#49812).
@@ -477,10 +481,15 @@ class Engine:
         try:
             self._do(f"remove the network {name}", "DELETE", path)
         except _Refused as error:
-            if "active endpoints" in str(error) and not self._get(f"inspect the network {name}", path)["Containers"]:
-                return False
-            raise
-        return True
+            if "active endpoints" not in str(error):
+                raise
+            found = self._get(f"inspect the network {name}", path)
+            if found["Containers"]:
+                raise
+            raise NetworkKept(
+                f"The network {found['Name']} stays until Docker Engine is started again: "
+                "it counts containers on it that are gone."
+            ) from error
 
     def volume(self, name: str) -> dict[str, Any] | None:
         """Return driver and options of a volume, and what its label tells of its maker; None where there is none."""

@@ -109,7 +109,8 @@ def _repair(
         except (SessionError, OSError) as error:
             say(f"Nothing could be repaired: {error}")
             return 1
-        for line in (*done.actions, *(problem for problem in done.problems if problem not in problems)):
+        new = [problem for problem in done.problems if problem not in problems]
+        for line in (*done.actions, *done.warnings, *new):
             say(line)
         problems = done.problems
         if not done.held_back or clock() >= deadline:

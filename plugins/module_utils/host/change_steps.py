@@ -40,7 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.data 
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import carry_on
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import make_under_lease, prove
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages, remove
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import foreign_containers
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
     Amendment,
@@ -105,8 +105,8 @@ def hold(
             data.is_new = not here
             made = make_under_lease(data, plan, run.lease_owner, False, check_mode)
     except (SessionError, OSError) as error:
-        release(state, ledger, claim.session_id, record, run.lease_owner, check_mode)
-        return {**result, **failed(error)}
+        undone = release(state, ledger, claim.session_id, record, run.lease_owner, check_mode)
+        return {**result, **failed(error), "warnings": undone["warnings"]}
     return {**result, **made, "changed": leased or bool(made["actions"])}
 
 
@@ -134,37 +134,37 @@ def _refuse_if_changed(state: StateDirectory, ledger: LedgerFile, record: Record
 
 def release(
     state: StateDirectory, ledger: LedgerFile, change_id: str, record: Record, lease_owner: str, check_mode: bool
-) -> tuple[bool, list[str]]:
+) -> dict[str, Any]:
     """Give back what is leased for a change here, with what was made under it.
 
-    Returns whether anything was leased, and what else went.
+    Returns ``changed``, whether anything was leased, ``actions``, what else went, and ``warnings``.
     What another run holds for the same session stays, and what the record here gives to this host.
     """
     held = ledger.read().get(change_id)
     mine = held is not None and held.stage != COMMITTED and held.lease_owner == lease_owner
+    answer: dict[str, Any] = {"changed": mine, "actions": [], "warnings": []}
     if check_mode:
-        return mine, []
-    actions: list[str] = []
+        return answer
     with state.working_on(record.id):
-        released = ledger.release(change_id, lease_owner) or mine
+        answer["changed"] = ledger.release(change_id, lease_owner) or mine
         others = [claimed for claimed in ledger.read().values() if claimed.claim.amends == record.id]
         session = state.session(record.id)
         if others or not session.exists():
-            return released, actions
+            return answer
         found = session.read_record()
         if found is None or is_stub(found):
             known = found is not None
             engine = Engine.connect(PATIENCE)
             stages = removal_stages(engine, state, ledger, None, record.id, [], keep_record=known, undo=True)
-            steps.perform(stages)
-            return released, steps.descriptions(stages)
+            gone, warnings = remove(stages)
+            return {**answer, "actions": steps.descriptions(gone), "warnings": warnings}
         for name in session.replica_names():
             if name not in _names(state, record.id):
                 session.remove_replica(name)
-                actions.append(f"remove files of replica {name}")
+                answer["actions"].append(f"remove files of replica {name}")
         if session.made_file.exists():
             remove_probes(session, record.id)
-    return released, actions
+    return answer
 
 
 def amend(

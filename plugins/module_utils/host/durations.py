@@ -78,20 +78,21 @@ def boot_clock() -> float:
 
 def keep_time(
     engine: Engine, state: StateDirectory, check_mode: bool = False, clock: Clock = boot_clock
-) -> tuple[list[str], list[str]]:
-    """Look at all sessions that run here, and return what was done, and what went wrong, as sentences.
+) -> tuple[list[str], list[str], list[str]]:
+    """Look at all sessions that run here, and return what was done, what went wrong, and warnings, as sentences.
 
     What was begun to be ended before, and was not finished, is finished.
     """
     done: list[str] = []
     problems: list[str] = []
+    warnings: list[str] = []
     members = cache(members_by_container)
     held = LedgerFile(str(state.root), forgiving=True).read()
     for record in state.records()[0]:
         try:
             if record.status in ENDED:
                 if not check_mode and state.session(record.id).times_file.exists():
-                    done += _finish(state, record)
+                    done += _finish(state, record, warnings)
                 continue
             if not (_is_kept(state, record) and record.id in held and held[record.id].stage == COMMITTED):
                 continue
@@ -102,11 +103,11 @@ def keep_time(
             if not check_mode:
                 part.directory.write_times(encode(times))
             why = part.why_over(times)
-            if why and (check_mode or part.end(why)):
+            if why and (check_mode or part.end(why, warnings)):
                 done.append(f"end session {record.name}: {why}")
         except (SessionError, CoreError, OSError) as error:
             problems.append(f"Session {record.name} has a limit of time, and it could not be kept: {message_of(error)}")
-    return done, problems
+    return done, problems, warnings
 
 
 def part_times(
@@ -243,8 +244,11 @@ class _Part:
         is_alone = len(self.record.hosts) == 1
         return why or (rules.why_idle(self.limits) if is_alone and rules.is_idle(self.limits, times) else "")
 
-    def end(self, why: str) -> bool:
-        """End this host's part, unless somebody has changed the session meanwhile; return whether it was ended."""
+    def end(self, why: str, warnings: list[str]) -> bool:
+        """End this host's part, unless somebody has changed the session meanwhile; return whether it was ended.
+
+        warnings: gets more.
+        """
         with self.state.working_on(self.record.id, PATIENT):
             here = self.directory.read_record()
             held = LedgerFile(str(self.state.root)).read().get(self.record.id)
@@ -254,27 +258,29 @@ class _Part:
                 return False
             # First, so that nobody puts back what goes now, and that no job is started any more.
             self.directory.write_record(advance(here, TERMINATED, why, report=(why,)))
-            _remove(self.state, here)
+            warnings += _remove(self.state, here)
             return True
 
 
-def _finish(state: StateDirectory, record: Record) -> list[str]:
-    """Remove what is left here of a session whose time was kept and that has ended, unless somebody works on it."""
+def _finish(state: StateDirectory, record: Record, warnings: list[str]) -> list[str]:
+    """Remove what is left here of a session whose time was kept and that has ended, unless somebody works on it.
+
+    warnings: gets more.
+    """
     with state.working_on(record.id, PATIENT):
         here = state.session(record.id).read_record()
         held = LedgerFile(str(state.root)).read().get(record.id)
         if here is None or here.status not in ENDED or (held is not None and held.stage != COMMITTED):
             return []
-        _remove(state, here)
+        warnings += _remove(state, here)
     return [f"remove what is left of session {record.name}, which has ended"]
 
 
-def _remove(state: StateDirectory, record: Record) -> None:
-    """Remove this host's part of a session as a clean-up does, whose output is kept as by that."""
+def _remove(state: StateDirectory, record: Record) -> list[str]:
+    """Remove this host's part of a session as a clean-up does, whose output is kept as by that; return warnings."""
     # Only who ends something needs these.
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import own_archive
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages, remove
 
     engine = Engine.connect(PATIENCE)
     archive = own_archive(engine, state)
@@ -282,9 +288,10 @@ def _remove(state: StateDirectory, record: Record) -> None:
     stages = removal_stages(
         engine, state, ledger, None, record.id, [record.id], keep_record=True, keep_data=True, archive=archive
     )
-    perform(stages)
+    _gone, warnings = remove(stages)
     whose = {"name": record.name, "owner": record.owner, "shared_with": list(record.shared_with)}
     archive.finish({record.id: whose})
+    return [*warnings, *archive.problems]
 
 
 def _traffic(pid: int) -> int:

@@ -41,7 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepa
     keep_records,
     make_keys,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages, remove
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import (
@@ -100,8 +100,8 @@ def hold(
             data = SessionData(record, plan, host, session)
             made = make_under_lease(data, plan, lease_owner, regenerate_keys, check_mode)
     except (SessionError, OSError) as error:
-        roll_back(state, ledger, record, lease_owner, check_mode)
-        return {**result, **failed(error)}
+        undone = roll_back(state, ledger, record, lease_owner, check_mode)
+        return {**result, **failed(error), "warnings": undone["warnings"]}
     return {**result, **made, "changed": leased or bool(made["actions"])}
 
 
@@ -143,15 +143,17 @@ def _torn_down(record: Record) -> StateError:
 
 def roll_back(
     state: StateDirectory, ledger: LedgerFile, record: Record, lease_owner: str, check_mode: bool
-) -> tuple[bool, list[str]]:
+) -> dict[str, Any]:
     """Give back what this run holds here unless the session runs, with what was made under the lease.
 
-    Returns whether it held anything, and what else went. What another run holds for the same session stays.
+    Returns ``changed``, whether it held anything, ``actions``, what else went, and ``warnings``. What another run holds
+    for the same session stays.
     """
     mine = _is_held(ledger, record, lease_owner)
     if check_mode:
-        return mine, []
-    actions: list[str] = []
+        return {"changed": mine, "actions": [], "warnings": []}
+    gone: list[steps.Stage] = []
+    warnings: list[str] = []
     if mine and record.status == PREPARING:
         # While the lease still stands nobody else begins to make anything of the session here.
         engine = Engine.connect(PATIENCE)
@@ -161,9 +163,9 @@ def roll_back(
             if _is_held(ledger, record, lease_owner):
                 known = [record.id] if state.session(record.id).exists() else []
                 stages = removal_stages(engine, state, ledger, None, record.id, known, keep_record=kept, undo=True)
-                steps.perform(stages)
-                actions = steps.descriptions(stages)
-    return ledger.release(record.id, lease_owner) or mine, actions
+                gone, warnings = remove(stages)
+    released = ledger.release(record.id, lease_owner) or mine
+    return {"changed": released, "actions": steps.descriptions(gone), "warnings": warnings}
 
 
 def _is_held(ledger: LedgerFile, record: Record, lease_owner: str) -> bool:

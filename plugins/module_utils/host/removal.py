@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, NetworkKept
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
@@ -26,7 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import end_container
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step, perform
 
 
 def removal_stages(
@@ -42,7 +43,6 @@ def removal_stages(
     archive: LogArchive | None = None,
     left: Record | None = None,
     change_id: str | None = None,
-    stuck: list[str] | None = None,
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
@@ -52,8 +52,7 @@ def removal_stages(
     of a session goes whole. undo: what a launch that did not succeed made of data, empty folders and volumes, and what
     its batch command wrote go as well; with keep_data volumes only if they are empty. archive: keeps what the
     containers wrote. left: the record that the session is to have here by then. change_id: names the change that this
-    is a part of, whose lease stays. stuck: gets the names of networks that the engine keeps though nothing is on them;
-    that keeps nothing else from going, so that the session's place is free.
+    is a part of, whose lease stays. `remove` performs the steps.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -88,7 +87,7 @@ def removal_stages(
                 "remove",
                 "network",
                 network["Name"],
-                partial(_remove_network, engine, network, [] if stuck is None else stuck),
+                partial(engine.remove_network, network["Id"]),
                 before=network["Driver"],
             )
             for network in networks
@@ -132,6 +131,23 @@ def removal_stages(
     ]
 
 
+def remove(stages: Sequence[Stage]) -> tuple[list[Stage], list[str]]:
+    """Perform the steps that remove a session; return those that were done, and warnings.
+
+    A network that the engine keeps though nothing is on it keeps nothing else from going: it is warned of.
+    """
+    kept: dict[str, str] = {}
+
+    def attempt(step: Step) -> None:
+        try:
+            step.do()
+        except NetworkKept as error:
+            kept[step.describe()] = f"{error} The session's place is free."
+
+    perform([[replace(step, do=partial(attempt, step)) for step in stage] for stage in stages])
+    return [[step for step in stage if step.describe() not in kept] for stage in stages], list(kept.values())
+
+
 def _guarded(state: StateDirectory, session_id: str, left: Record | None) -> Isolation | None:
     """Return what firewall rules this host has to have for a session that runs on others, as far as its stub tells."""
     try:
@@ -141,11 +157,6 @@ def _guarded(state: StateDirectory, session_id: str, left: Record | None) -> Iso
     except DamagedFile:
         return None
     return None if record is None or not is_stub(record) else firewall_rules.isolation_of_stub(record)
-
-
-def _remove_network(engine: Engine, network: Mapping[str, Any], stuck: list[str]) -> None:
-    if not engine.remove_network(network["Id"]):
-        stuck.append(network["Name"])
 
 
 def _aside_steps(output: OutputDirectory, ids: Iterable[str]) -> Stage:
@@ -194,7 +205,8 @@ def known_sessions(
     held = ledger.read()
     for key, reservation in {**ledger.expired(), **held}.items():
         claim = reservation.claim
-        if key in held and is_meant(claim.session_name, key):
+        # A launch from the queue that was ended may have made keys on a host that has no record of its session.
+        if (key in held or state.session(key).exists()) and is_meant(claim.session_name, key):
             add(key, claim.session_name)
         # A change that was ended may have made something of its session on a host that has no record of that.
         name = claim.session_name.removesuffix(CHANGE)

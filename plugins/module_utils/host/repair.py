@@ -74,7 +74,8 @@ class Repair:
     """What was, or would be, done.
 
     sessions: by id, name, actions and problem; problem is empty where it went well. faults: what went wrong that
-    belongs to no session. held_back: ids of sessions that this host does not start by itself now.
+    belongs to no session. warnings: what stays for now and harms nobody. held_back: ids of sessions that this host does
+    not start by itself now.
     """
 
     actions: list[str] = field(default_factory=list)
@@ -83,6 +84,7 @@ class Repair:
     before: dict[str, Any] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     held_back: set[str] = field(default_factory=set)
 
     @property
@@ -228,12 +230,13 @@ class _Repairer:
         try:
             if not self.check_mode:
                 use.count_use(self.state)
-            done, problems = durations.keep_time(self.engine, self.state, self.check_mode)
+            done, problems, warnings = durations.keep_time(self.engine, self.state, self.check_mode)
         except (SessionError, OSError) as error:
-            done, problems = [], [f"The time of sessions could not be kept: {message_of(error)}"]
+            done, problems, warnings = [], [f"The time of sessions could not be kept: {message_of(error)}"], []
         for action in done:
             self._did(action, "time", action, None, "done")
         self.result.faults += problems
+        self.result.warnings += warnings
 
     def repair(self, record: Record, host: str | None, was_here: bool) -> None:
         """Make what this host owes the session as its record says, or write down why that cannot be, whatever it is.
@@ -276,14 +279,19 @@ class _Repairer:
 
     def _give_up(self, record: Record, own_membership: Membership) -> None:
         """Remove what this host has of a session, its record too: other hosts have its replicas, and know better."""
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages, remove
 
         says = ", ".join(sorted(host for host, answer in own_membership.answers.items() if not answer))
         self.result.actions.append(f"give up session {record.name}: {says} had its replicas here started elsewhere")
         archive = self._archive()
         known = [record.id]
-        self._perform(removal_stages(self.engine, self.state, self.ledger, None, record.id, known, archive=archive))
-        if not self.check_mode:
+        stages = removal_stages(self.engine, self.state, self.ledger, None, record.id, known, archive=archive)
+        if self.check_mode:
+            self._note(stages)
+        else:
+            gone, warnings = remove(stages)
+            self._note(gone)
+            self.result.warnings += warnings
             whose = {"name": record.name, "owner": record.owner, "shared_with": list(record.shared_with)}
             archive.finish({record.id: whose})
             self.result.faults += archive.problems
@@ -358,6 +366,9 @@ class _Repairer:
     def _perform(self, stages: Sequence[Stage]) -> None:
         if not self.check_mode:
             perform(stages, undo=False)
+        self._note(stages)
+
+    def _note(self, stages: Sequence[Stage]) -> None:
         diff = difference(stages)
         self.result.actions += descriptions(stages)
         self.result.before.update(diff["before"])

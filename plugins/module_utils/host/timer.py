@@ -37,7 +37,7 @@ def look(state: StateDirectory) -> int:
         # Disks late, as to walk them may take minutes; cards last, as what tells them may hang.
         works = [
             (partial(_count_use, state), "What owners use could not be counted"),
-            (partial(keep_time, engine, state), "The time of sessions could not be kept"),
+            (partial(_keep_time, engine, state), "The time of sessions could not be kept"),
             figures,
             (partial(_look_at_disks, engine, state), "What replicas write is not known"),
             cards,
@@ -57,6 +57,11 @@ def look(state: StateDirectory) -> int:
 def _count_use(state: StateDirectory) -> Report:
     count_use(state)
     return [], []
+
+
+def _keep_time(engine: Engine, state: StateDirectory) -> Report:
+    done, problems, warnings = keep_time(engine, state)
+    return [*done, *warnings], problems
 
 
 def _write_figures(state: StateDirectory) -> Report:

@@ -19,6 +19,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 
 NAME = "cleanup"
+UNOWNED = {"state": "absent", "keep_data": True, "unless_reserved": True}
+"""How a host removes what nobody owns any more."""
 
 
 def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, str]) -> State:
@@ -59,8 +61,7 @@ def _removal(removals: Mapping[str, Mapping[str, Any]], variables: Mapping[str, 
         }
         for host, removal in removals.items()
     }
-    arguments = {"state": "absent", "keep_data": True, "unless_reserved": True}
-    return call("session_host", own, arguments, (), dict(variables))
+    return call("session_host", own, UNOWNED, (), dict(variables))
 
 
 def problems_of(answers: Mapping[str, Answer]) -> list[str]:

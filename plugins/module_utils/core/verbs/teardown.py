@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     SessionAnswer,
     read_answers,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.cleanup import UNOWNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
     Call,
@@ -36,8 +37,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 REFUSED = "The session cannot be torn down."
 VARIABLES = {"state_directory": "teardown_state_directory"}
 REMOVAL = removal_variables("teardown", "session_id", "keep_record", "undo")
-DEAD = {"state": "absent", "keep_data": True, "unless_reserved": True}
-"""How what was torn down goes from a host that was away (cleanup)."""
 SEE = "See which hosts have to be cleaned later"
 SAY = "Say what could not be removed"
 KEPT = ("sessions", "tombstones", "failed", "unreachable", "msg", "refused", "theirs")
@@ -181,7 +180,7 @@ def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: 
     calls = []
     for number in range(max(map(len, dead.values()))):
         own = {host: {"session_id": ids[number]} for host, ids in dead.items() if number < len(ids)}
-        calls.append(call("session_host", own, DEAD, variables=VARIABLES))
+        calls.append(call("session_host", own, UNOWNED, variables=VARIABLES))
     asker = None if outside.asker.is_admin else outside.asker.name
     again = {"state": "absent", "session_name": session_name, "asker": asker}
     return [*calls, call("session_host", list(dead), again, variables=REMOVAL)]

@@ -162,6 +162,8 @@ def combined(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     differences = [result["diff"] for result in results if result.get("diff")]
     if differences:
         found["diff"] = differences
+    if warnings := [warning for result in results for warning in result.get("warnings") or ()]:
+        found["warnings"] = warnings
     for result in results[-1:]:
         found.update({key: result[key] for key in ("failed", "msg", "sick", "unreachable") if key in result})
     return found

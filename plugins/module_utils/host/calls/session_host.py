@@ -19,11 +19,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, read_record
 
-STUCK = (
-    "The network {} stays until Docker Engine is started again: it counts containers on it that are gone. "
-    "The session's place is free."
-)
-
 # Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
 
 
@@ -106,14 +101,12 @@ def _released(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
         state, change_id = StateDirectory(arguments["state_directory"]), arguments["claim"]["session_id"]
         given = (change_id, arguments["record"], arguments["lease_owner"], check_mode)
-        changed, actions = change_steps.release(state, ledger, *given)
-        return {"changed": changed, "actions": actions}
+        return change_steps.release(state, ledger, *given)
     if arguments["record"] is not None:
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import roll_back
 
         state = StateDirectory(arguments["state_directory"])
-        changed, actions = roll_back(state, ledger, arguments["record"], arguments["lease_owner"], check_mode)
-        return {"changed": changed, "actions": actions}
+        return roll_back(state, ledger, arguments["record"], arguments["lease_owner"], check_mode)
     return {"changed": release(ledger, Claim.from_dict(arguments["claim"]), arguments["lease_owner"], check_mode)}
 
 
@@ -237,18 +230,16 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
                 ledger.remember_removal(arguments["session_id"], None)
         archive = None if arguments["undo"] else _archive(engine, state, arguments)
         kept = {key: arguments[key] for key in ("keep_record", "undo", "keep_data")}
-        stuck: list[str] = []
-        kept |= {"archive": archive, "left": arguments["record"], "change_id": change_id, "stuck": stuck}
+        kept |= {"archive": archive, "left": arguments["record"], "change_id": change_id}
         stages = removal.removal_stages(engine, state, ledger, *meant, known, **kept)
         records = [] if arguments["record"] is None else [arguments["record"]]
         with suppress(SessionError, OSError):
             # First, so that no record says that it runs when its parts are gone. A full disk must not keep them there.
             keep_records(state, records, check_mode, arguments["recorded"])
         if not check_mode:
-            steps.perform(stages)
+            # Check mode cannot tell what an engine keeps: its count shows in its refusal alone.
+            stages, found["warnings"] = removal.remove(stages)
             keep_records(state, records, check_mode, arguments["recorded"])
-            found["warnings"] = [STUCK.format(name) for name in stuck]
-            stages = [[step for step in stage if step.name not in stuck] for stage in stages]
             if archive is not None:
                 archive.finish({session["id"]: session for session in found["sessions"]})
                 found["warnings"] += archive.problems

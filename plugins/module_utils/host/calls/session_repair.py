@@ -35,6 +35,7 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         "actions": done.actions,
         "sessions": done.sessions,
         "faults": done.faults,
+        "warnings": done.warnings,
         "public_keys": done.public_keys,
         "diff": {"before": done.before, "after": done.after},
     }

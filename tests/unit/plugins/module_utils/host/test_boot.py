@@ -72,7 +72,8 @@ def test_it_tells_every_action_and_every_problem_in_one_line(
         assert alone
         quick.append(str(vars(state)["root"]))
         session = {"name": "train", "actions": [], "problem": "no room\nat all"}
-        return Repair(actions=["create link ccx1", "start container train-main1"], sessions={"1": session})
+        actions = ["create link ccx1", "start container train-main1"]
+        return Repair(actions=actions, sessions={"1": session}, warnings=["The network train stays."])
 
     monkeypatch.setattr(boot, "repair_host", repair)
     assert boot.main(["--state-directory", "/srv/state"]) == 1
@@ -80,6 +81,7 @@ def test_it_tells_every_action_and_every_problem_in_one_line(
     assert capsys.readouterr().out.splitlines() == [
         "create link ccx1",
         "start container train-main1",
+        "The network train stays.",
         "Session train: no room; at all",
     ]
 

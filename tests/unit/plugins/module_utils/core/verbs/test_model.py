@@ -285,6 +285,35 @@ def test_a_teardown_finds_what_a_change_began_where_an_earlier_one_was(
     assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
 
 
+@pytest.mark.parametrize("is_written_over", [False, True])
+def test_keys_go_that_a_launch_from_the_queue_began_where_its_record_is_not(
+    group: Callable[..., World], is_written_over: bool
+) -> None:
+    """is_written_over: whether the lease that tells of them has run out when another one is written."""
+    world = group()
+    world.launch(request(name="birch", size=2, cpus="2", max_replicas_per_host=1))
+    world.hosts["h3"].is_up = False
+    wanted = request(name="ash", size=3, cpus="1", max_replicas_per_host=1)
+    assert world.launch(wanted)["outcome"]["status"] == PENDING
+    world.teardown("birch")
+    world.hosts["h3"].is_up = True
+    with pytest.raises(Killed):
+        world.launch(wanted, 10)
+
+    def wait() -> None:
+        world.now += LEASE + 1
+
+    if is_written_over:
+        world.launch(request(name="cedar", size=3, cpus="0.5", max_replicas_per_host=1), 3, wait)
+    wait()
+    assert world.copies("ash").keys() == {"h1", "h2"}
+    assert "/replicas/" in str(world.hosts["h3"].left(HOSTS))
+    world.teardown("cedar")
+    world.teardown("ash")
+    assert (world.hosts["h3"].left(HOSTS) != []) == is_written_over
+    end(world)
+
+
 @pytest.mark.parametrize("stop", range(1, 10))
 def test_a_change_that_is_stopped_before_a_new_host_has_a_record_leaves_nothing_there(
     group: Callable[..., World], stop: int
@@ -350,9 +379,12 @@ def end(world: World) -> None:
     world.now += DEADLINE + 1
     for name in NAMES:
         world.teardown(name)
-    # What no teardown by name can know of goes with the next verb of any name.
+    # What no teardown by name can know of goes with the next verb of any name, but for keys that nothing names.
     world.launch(request(name="last", size=1))
     world.teardown("last")
+    left = [thing for host in world.hosts.values() for thing in host.left(world.known)]
+    assert [thing for thing in left if "/replicas/" not in thing] == []
+    world.gc()
     assert {name: host.left(world.known) for name, host in world.hosts.items()} == {name: [] for name in world.hosts}
 
 

@@ -139,7 +139,10 @@ def test_who_tears_down_again_is_asked_again() -> None:
 
 def test_results_of_many_calls_are_one() -> None:
     result = combined(
-        [{"changed": True, "actions": ["a"], "diff": {"x": 1}}, {"actions": ["b"], "failed": True, "msg": "No."}]
+        [
+            {"changed": True, "actions": ["a"], "diff": {"x": 1}, "warnings": ["c"]},
+            {"actions": ["b"], "failed": True, "msg": "No."},
+        ]
     )
     assert (result["changed"], result["actions"], result["diff"], result["failed"], result["msg"]) == (
         True,
@@ -148,6 +151,7 @@ def test_results_of_many_calls_are_one() -> None:
         True,
         "No.",
     )
+    assert result["warnings"] == ["c"], "Ansible shows those of the whole alone"
     assert combined([{"granted": True}]) == {"granted": True}
 
 
