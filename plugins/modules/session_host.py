@@ -324,7 +324,7 @@ sick:
   returned: failure, where that is so
   type: bool
 unproven:
-  description: Which peers on other hosts did not answer in time.
+  description: Which peers on other hosts did not answer in time, or which hosts could not start the session.
   returned: with O(state=started) and O(prove) where that is all that is left to prove
   type: str
 stale:

@@ -158,10 +158,13 @@ def test_a_host_looks_no_longer_for_one_that_gave_up(host: Host, peer: Peer) -> 
     assert (waiting["changed"], waiting["replicas"]) == (False, [])
 
 
-@pytest.mark.parametrize("why", ["a step fails", "a replica ends"])
-def test_a_host_that_cannot_start_tells_who_waits_for_it(why: str, host: Host, engine: Engine, peer: Peer) -> None:
+@pytest.mark.parametrize(("why", "policy"), [("a step fails", "wait"), ("a replica ends", "replace")])
+def test_a_host_that_cannot_start_tells_who_waits_for_it(
+    why: str, policy: str, host: Host, engine: Engine, peer: Peer
+) -> None:
     before = things(engine)
-    session = planned(host, ports="18080:80", **({"command": ["false"]} if why == "a replica ends" else {}))
+    command = {"command": ["false"]} if why == "a replica ends" else {}
+    session = planned(host, ports="18080:80", on_host_loss=policy, **command)
     network = session.plan["network"]
 
     def answers(flags: int = WAITING) -> list[bool]:
@@ -177,7 +180,7 @@ def test_a_host_that_cannot_start_tells_who_waits_for_it(why: str, host: Host, e
         with pytest.raises(SessionError, match="18080" if why == "a step fails" else "is not running"):
             session.bring("started", patience=5)
     assert answers() == [False]
-    assert answers(QUESTION) == [], "it says nothing of who is a member"
+    assert answers(QUESTION) == ([True] if policy == "replace" else []), "who is a member is another question"
     if why == "a step fails":
         # Who launches again is waited for again.
         session.bring("started", patience=0)
@@ -202,3 +205,20 @@ def test_a_host_tells_nothing_of_what_others_have_removed(
     with pytest.raises(SessionError, match="It is gone"):
         session.bring("started", patience=5)
     assert things(engine)["rules"] == before["rules"]
+
+
+def test_a_host_tells_nothing_of_what_another_run_goes_on_with(
+    host: Host, engine: Engine, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = planned(host)
+    session.bring("held")
+
+    def prove(*_given: object) -> None:
+        session.files.write_record(replace(session.record, plan={**session.plan, "images": {}}))
+        raise SessionError("Too late.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch_steps, "prove", prove)
+        with pytest.raises(SessionError, match="Too late"):
+            session.bring("started", patience=5)
+    assert not [rule for rule in things(engine)["rules"] if "-wait" in rule]

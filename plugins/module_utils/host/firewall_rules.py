@@ -78,10 +78,10 @@ def rule_steps(wanted: Isolation, nftables: bool) -> Stage:
 def give_up_steps(record: Record, host: str, nftables: bool) -> Stage:
     """Return what has the other hosts of a session told that it could not be started here; its removal ends that.
 
-    What keeps others out of it stays, as some of it may run.
+    All other rules stay, as some of it may run.
     """
     wanted = isolation.isolation_of(read_plan(record.plan), host, tunnel_of(record.plan), gave_up=True)
-    return [] if wanted.door is None else rule_steps(wanted, nftables)
+    return rule_steps(wanted, nftables) if wanted.doors else []
 
 
 def read_overlays() -> Overlays | None:

@@ -36,7 +36,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.peers import Peers
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_records,
     make_keys,
@@ -203,6 +202,7 @@ def start(
     the lease has run out, and what `session_stages` and `verify` raise.
     """
     engine = Engine.connect(PATIENCE)
+    nftables = engine.uses_nftables()
     begun = ledger.now()
 
     def check() -> None:
@@ -210,7 +210,7 @@ def start(
             raise _torn_down(record)
         peers.check()
 
-    with nullcontext() if check_mode else _telling_peers(state, ledger, record, host, engine):
+    with nullcontext() if check_mode else _telling_peers(state, ledger, record, host, lease_owner, nftables):
         with state.working_on(record.id):
             if not check_mode:
                 _refuse_if_gone(state, ledger, record, recorded, looked, lease_owner)
@@ -220,7 +220,7 @@ def start(
                     keep_records(state, [record], check_mode)
             context = Context(engine, state, ledger, record, host, lease_owner)
             # Who repairs by launching again has the standing rules back as well.
-            standing = firewall_rules.standing_steps(engine.uses_nftables())
+            standing = firewall_rules.standing_steps(nftables)
             stages = [standing, *session_stages(context, public_keys, check_mode, roles)]
             taken: list[float] = []
             if not check_mode:
@@ -230,6 +230,8 @@ def start(
         made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
         if check_mode:
             return {**made, "replicas": []}
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.peers import Peers
+
         peers = Peers(context.plan, host)
         started = time.monotonic()
         if roles is not None:
@@ -241,18 +243,21 @@ def start(
 
 @contextmanager
 def _telling_peers(
-    state: StateDirectory, ledger: LedgerFile, record: Record, host: str, engine: Engine
+    state: StateDirectory, ledger: LedgerFile, record: Record, host: str, lease_owner: str, nftables: bool
 ) -> Iterator[None]:
     """Have the other hosts of a session that does not run yet told where it cannot be started here.
 
-    That ends with the session's removal here, which is what comes next; where somebody has removed it nothing is told.
+    That ends with the session's removal here, which is what comes next. Nothing is told where somebody else has removed
+    it, or goes on with it.
     """
     try:
         yield
     except Exception:
         with suppress(SessionError, OSError), state.working_on(record.id, GIVE_UP_SECONDS):
-            if record.status != RUNNING and record.id in ledger.read():
-                steps.perform([firewall_rules.give_up_steps(record, host, engine.uses_nftables())])
+            held, here = ledger.read().get(record.id), state.session(record.id).read_record()
+            is_mine = held is not None and held.lease_owner in ("", lease_owner)  # the start itself makes it nobody's
+            if record.status != RUNNING and is_mine and here is not None and here.plan == record.plan:
+                steps.perform([firewall_rules.give_up_steps(record, host, nftables)])
         raise
 
 

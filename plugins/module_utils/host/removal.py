@@ -206,7 +206,7 @@ def known_sessions(
     for key, reservation in {**ledger.expired(), **held}.items():
         claim = reservation.claim
         # A launch from the queue that was ended may have made keys on a host that has no record of its session.
-        if (key in held or state.session(key).exists()) and is_meant(claim.session_name, key):
+        if is_meant(claim.session_name, key) and (key in held or state.session(key).exists()):
             add(key, claim.session_name)
         # A change that was ended may have made something of its session on a host that has no record of that.
         name = claim.session_name.removesuffix(CHANGE)

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_server
@@ -156,7 +157,7 @@ def _wait_until_running(
     while True:
         found = engine.inspect(replica.container)
         if found is None:
-            check()
+            _see_teardown(check)
             raise VerificationFailed(
                 f"The container {replica.container} on {replica.host} does not exist: somebody has removed it."
             )
@@ -176,7 +177,7 @@ def _wait_until_running(
         if state["Status"] == "running" and not waits:
             raise _not_ready(replica)
         if state["Status"] in ("exited", "dead") or time.monotonic() > deadline:
-            check()
+            _see_teardown(check)
             health_text = "" if health == "healthy" else f", health {health}"
             raise VerificationFailed(
                 f"The replica {replica.name} on {replica.host} is not running: its container "
@@ -187,6 +188,12 @@ def _wait_until_running(
         check()
         time.sleep(delay)
         delay = min(delay * 2, 1.0)
+
+
+def _see_teardown(check: Callable[[], None]) -> None:
+    """Let it be told that a replica is gone because its session is; what a peer says is no reason for that."""
+    with suppress(PeersSilent):
+        check()
 
 
 def _prove_server(replica: Replica, pid: int) -> None:
@@ -274,14 +281,14 @@ def _prove_packets(
             )
         return None
 
-    silent = list(first.values())
-    deadline = time.monotonic() + patience
+    silent, rounds = list(first.values()), math.ceil(patience / ROUND)
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         while silent:
             begun = time.monotonic()
             failures = {target.host: failure for target, failure in zip(silent, pool.map(ping, silent)) if failure}
             silent = [target for target in silent if target.host in failures]
-            if silent and time.monotonic() >= deadline:
+            rounds -= 1
+            if silent and not rounds:
                 raise PeersSilent("\n".join(failures.values()))
             if silent:
                 check()

@@ -134,8 +134,8 @@ class Isolation:
 
     egress: the egress subnet; None on a host that carries no replica.
     inner: the interface of the session's own network, a bridge or the overlay's link. closed: ports that are published
-    at an IPv4 address of the loopback interface: (protocol, address, port). door: where hosts of the session are told
-    whether they are, None where nobody has to know.
+    at an IPv4 address of the loopback interface: (protocol, address, port). doors: where hosts of the session are told
+    whether they are, or that this one has given up to start it; none where nobody has to know.
     """
 
     session_id: str
@@ -145,7 +145,7 @@ class Isolation:
     inner: str | None = None
     published: tuple[PublishedPort, ...] = ()
     closed: tuple[tuple[str, str, int], ...] = ()
-    door: Door | None = None
+    doors: tuple[Door, ...] = ()
 
     @property
     def chain(self) -> str:
@@ -209,8 +209,8 @@ def inner_bridge(session_id: str) -> str:
 def isolation_of(plan: Plan, host: str, overlay: OverlayTunnel | None, *, gave_up: bool = False) -> Isolation:
     """Return what the firewall rules keep apart on a *host* that carries replicas of the session.
 
-    overlay: what `tunnel_of` says of the plan. gave_up: whether the host could not start its part, of which all others
-    are told that ask.
+    overlay: what `tunnel_of` says of the plan. gave_up: whether the host could not start its part, of which those are
+    told that wait for it.
     """
     session, network = plan.session, plan.network
     published = []
@@ -234,33 +234,27 @@ def isolation_of(plan: Plan, host: str, overlay: OverlayTunnel | None, *, gave_u
         None if network is None else network.link or inner_bridge(session.id),
         tuple(published),
         tuple(closed),
-        _door_of(plan, host, gave_up),
+        _doors_of(plan, host, gave_up),
     )
 
 
-def _door_of(plan: Plan, host: str, gave_up: bool) -> Door | None:
-    """Return where hosts are told their membership: in sessions that replace lost hosts, or have given one up.
+def _doors_of(plan: Plan, host: str, gave_up: bool) -> tuple[Door, ...]:
+    """Return where hosts are told their membership, in sessions that replace lost hosts, or have given one up.
 
-    gave_up: whether those are told that wait for this host to start the session, instead.
+    gave_up: whether those are told as well that wait for this host to start the session.
     """
     network, own = plan.network, plan.hosts[host]
     if network is None or network.vni is None or network.port is None:
-        return None
-    if not (gave_up or holds_back(plan) or plan.fenced):
-        return None
+        return ()
     others = sorted(plan.hosts.items())  # in the order in which a record is kept
     peers = tuple(str(other.underlay_address) for name, other in others if name != host)
     fenced = tuple(address for address in plan.fenced if address not in (*peers, own.underlay_address))
-    return Door(
-        network.vni,
-        network.port,
-        str(own.underlay_interface),
-        str(own.underlay_address),
-        () if gave_up else peers,
-        peers if gave_up else fenced,
-        network.tunnel is not None,
-        WAITING if gave_up else QUESTION,
-    )
+    place = (network.vni, network.port, str(own.underlay_interface), str(own.underlay_address))
+    encrypted = network.tunnel is not None
+    doors = [Door(*place, peers, fenced, encrypted)] if holds_back(plan) or plan.fenced else []
+    if gave_up and peers:
+        doors.append(Door(*place, (), peers, encrypted, WAITING))
+    return tuple(doors)
 
 
 def tunnel_on_host(tunnel: OverlayTunnel, interface: str | None, local: str | None = None) -> Tunnel:
@@ -283,8 +277,9 @@ def iptables_rules(isolation: Isolation, ipv6: bool = False) -> Rules:
     tunnel = isolation.tunnel
     if tunnel is not None and tunnel.is_ipv6 == ipv6:
         _iptables_tunnel(found, isolation.chain, tunnel)
-    if isolation.door is not None and isolation.door.is_ipv6 == ipv6:
-        _iptables_door(found, isolation.chain, isolation.door, ipv6)
+    for door in isolation.doors:
+        if door.is_ipv6 == ipv6:
+            _iptables_door(found, isolation.chain, door, ipv6)
     if ipv6:
         _ip6tables_egress(found, isolation)
     else:
@@ -332,7 +327,7 @@ def _iptables_door(found: Rules, chain: str, door: Door, ipv6: bool) -> None:
     flags, vni = (_FLAGS_IPV6, _VNI_IPV6) if ipv6 else (_FLAGS_IPV4, _VNI_IPV4)
     question = f"{flags.format(flags=f'{door.flags:#x}')}&&{vni.format(vni=door.vni)}"
     asks = f'-d {door.local} -i {door.interface} -p udp -m udp --dport {door.port} -m u32 --u32 "{question}"'
-    own = f"{chain}-ask"
+    own = f"{chain}-{'ask' if door.flags == QUESTION else 'wait'}"
     # Of all that comes by the tunnel of a session only its own packets are looked at twice.
     found[INPUT_CHAIN if door.encrypted else f"{chain}-in"].insert(0, f"{asks} -j {own}")
     found[own] = [
@@ -415,8 +410,8 @@ def read_table_name(name: str) -> tuple[str, str] | None:
 def nft_rules(isolation: Isolation) -> Rules:
     """Return the rules for a table of nftables, by chain; the same as those for iptables."""
     found: Rules = {"input": [], "forward": []}
-    if isolation.door is not None:
-        found["input"] += _nft_door(isolation.door)
+    for door in isolation.doors:
+        found["input"] += _nft_door(door)
     tunnel = isolation.tunnel
     if tunnel is not None:
         family = "ip6" if tunnel.is_ipv6 else "ip"
@@ -424,11 +419,12 @@ def nft_rules(isolation: Isolation) -> Rules:
         inside = f'iifname != "{tunnel.interface}" ' if tunnel.interface else ""
         found["forward"].append(f"{inside}{family} daddr {_set(tunnel.endpoints)} {to_session} drop")
         if tunnel.local is not None:
-            # Asking for the state has packets put together from their fragments before they get here.
-            found["input"].append(
-                f'iifname "{tunnel.interface}" {family} saddr {_set(tunnel.peers)} {family} daddr {tunnel.local} '
-                f"{to_session} ct state {{ new, established, related, untracked }} accept"
-            )
+            if tunnel.peers:  # a set of nft may not be empty
+                # Asking for the state has packets put together from their fragments before they get here.
+                found["input"].append(
+                    f'iifname "{tunnel.interface}" {family} saddr {_set(tunnel.peers)} {family} daddr {tunnel.local} '
+                    f"{to_session} ct state {{ new, established, related, untracked }} accept"
+                )
             found["input"].append(f"{to_session} drop")
     if isolation.inner is not None:
         inner = isolation.inner

@@ -106,8 +106,8 @@ def test_a_plan_that_is_read_back_asks_for_the_same_rules() -> None:
     kept = json.loads(json.dumps(made, sort_keys=True))
     assert list(kept["hosts"]) != list(made["hosts"])
     assert isolation_of(made, "h1") == isolation_of(kept, "h1")
-    assert isolation_of(made, "h1").door == isolation_of(kept, "h1").door
-    assert isolation_of(made, "h1").door is not None
+    assert isolation_of(made, "h1").doors == isolation_of(kept, "h1").doors
+    assert isolation_of(made, "h1").doors
 
 
 def test_a_note_holds_what_a_host_without_replicas_guards() -> None:
@@ -194,11 +194,11 @@ FENCED = "192.0.2.9"
 
 
 def test_without_a_policy_and_a_lost_host_nobody_is_told_anything() -> None:
-    assert isolation_of(plan([], NETWORK), "h1").door is None
-    assert isolation_of({**plan([], NETWORK), "request": {"on_host_loss": "end"}}, "h1").door is None
-    assert isolation_of({**plan([]), "request": {"on_host_loss": "replace"}}, "h1").door is None
-    assert isolation_of({**plan([], NETWORK), "request": {"on_host_loss": "replace"}}, "h1").door is not None
-    assert isolation_of({**plan([], NETWORK), "fenced": [FENCED]}, "h1").door is not None
+    assert isolation_of(plan([], NETWORK), "h1").doors == ()
+    assert isolation_of({**plan([], NETWORK), "request": {"on_host_loss": "end"}}, "h1").doors == ()
+    assert isolation_of({**plan([]), "request": {"on_host_loss": "replace"}}, "h1").doors == ()
+    assert isolation_of({**plan([], NETWORK), "request": {"on_host_loss": "replace"}}, "h1").doors
+    assert isolation_of({**plan([], NETWORK), "fenced": [FENCED]}, "h1").doors
 
 
 def test_who_asks_is_told_before_the_tunnel_is_guarded_and_by_that_rule_alone() -> None:
@@ -236,7 +236,7 @@ def test_hosts_of_an_encrypted_session_are_told_at_its_own_port() -> None:
 def test_ip6tables_answers_on_an_ipv6_underlay() -> None:
     door = Door(5000, 4789, "eth0", "fd00::1", ("fd00::2",), ("fd00::9",), encrypted=False)
     tunnel = Tunnel(5000, 4789, ("fd00::1", "fd00::2"), "eth0", "fd00::1")
-    found = Isolation(SESSION, "train", tunnel, door=door)
+    found = Isolation(SESSION, "train", tunnel, doors=(door,))
     assert "cc-4f8c2a10-ask" not in iptables_rules(found)
     rules = iptables_rules(found, ipv6=True)
     assert '"48=0x8000001&&52>>8=5000"' in rules["cc-4f8c2a10-in"][0]
@@ -249,23 +249,32 @@ def test_ip6tables_answers_on_an_ipv6_underlay() -> None:
 
 
 def test_a_host_that_was_given_replicas_again_is_no_lost_one() -> None:
-    door = isolation_of({**plan([], NETWORK), "fenced": ["192.0.2.1", "192.0.2.2", FENCED]}, "h1").door
-    assert door is not None
+    (door,) = isolation_of({**plan([], NETWORK), "fenced": ["192.0.2.1", "192.0.2.2", FENCED]}, "h1").doors
     assert (door.members, door.fenced) == (("192.0.2.2",), (FENCED,))
 
 
 @pytest.mark.parametrize("policy", [None, "replace"])
-def test_who_gave_up_says_so_to_those_alone_that_wait_for_it(policy: str | None) -> None:
-    made = {**plan([], NETWORK), "request": {"on_host_loss": policy}, "fenced": [FENCED]}
-    found = isolation_of(made, "h1", gave_up=True)
-    assert found.door is not None
-    assert (found.door.members, found.door.fenced, found.door.flags) == ((), ("192.0.2.2",), WAITING)
-    assert replace(found, door=None) == replace(isolation_of(made, "h1"), door=None), "all else is kept apart as before"
+def test_who_gave_up_says_so_to_those_that_wait_for_it(policy: str | None) -> None:
+    made = {**plan([], NETWORK), "request": {"on_host_loss": policy}}
+    before, found = isolation_of(made, "h1"), isolation_of(made, "h1", gave_up=True)
+    last = found.doors[-1]
+    assert replace(found, doors=found.doors[:-1]) == before, "all else is as before"
+    assert (last.members, last.fenced, last.flags) == ((), ("192.0.2.2",), WAITING)
     for rules in (iptables_rules(found), nft_rules(found)):
-        asked = [rule for some in rules.values() for rule in some if hex(WAITING) in rule]
-        assert asked
-        assert not [rule for some in rules.values() for rule in some if hex(QUESTION) in rule]
-    assert isolation_of(plan([]), "h1", gave_up=True).door is None, "nobody waits for it"
+        every = [rule for some in rules.values() for rule in some]
+        assert [rule for rule in every if hex(WAITING) in rule]
+        assert any(hex(QUESTION) in rule for rule in every) is (policy == "replace")
+    assert isolation_of(plan([]), "h1", gave_up=True).doors == (), "nobody waits for it"
+    alone = {**made, "hosts": {"h1": made["hosts"]["h1"]}}
+    assert not [door for door in isolation_of(alone, "h1", gave_up=True).doors if door.flags == WAITING]
+
+
+def test_an_overlay_on_one_host_alone_takes_packets_of_nobody() -> None:
+    made = plan([], NETWORK)
+    made["hosts"].pop("h2")
+    found = nft_rules(isolation_of(made, "h1"))
+    assert not [rule for some in found.values() for rule in some if "{  }" in rule], "nft takes no empty set"
+    assert [rule for rule in found["input"] if rule.endswith("drop")]
 
 
 # ---- all overlays of a site -----------------------------------------------------------------------------------------
