@@ -16,8 +16,8 @@ def main() -> None:
     accelerator = Accelerator()
     set_seed(accelerator.process_index)  # other data in each process
     model = torch.nn.Linear(1, 1)
-    model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.3))
-    for _step in range(300):
+    model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.7))
+    for _step in range(100):
         given = torch.rand(64, 1, device=accelerator.device)
         loss = torch.nn.functional.mse_loss(model(given), 3 * given + 1)
         optimizer.zero_grad()

@@ -20,8 +20,8 @@ def main() -> None:
 
     torch.manual_seed(rank)  # other data in each process
     model = DistributedDataParallel(torch.nn.Linear(1, 1).to(device))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
-    for _step in range(300):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.7)
+    for _step in range(100):
         given = torch.rand(64, 1, device=device)
         loss = torch.nn.functional.mse_loss(model(given), 3 * given + 1)
         optimizer.zero_grad()

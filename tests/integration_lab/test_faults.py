@@ -54,7 +54,8 @@ BASE: dict[str, Any] = {
 }
 SESSION = "4f8c2a10-1111-4222-8333-444455556666"
 PROGRAM = "/usr/local/lib/cluster-compute/host.pyz"
-SHORT = {"cluster_compute_lease_seconds": 8, "cluster_compute_deadline_seconds": 8}
+SHORT = {"cluster_compute_lease_seconds": 20, "cluster_compute_deadline_seconds": 20}
+"""Longer than a busy machine takes from the lease to the last record."""
 
 
 @pytest.fixture
@@ -119,12 +120,15 @@ def test_a_killed_launch_is_finished_where_it_can_be_and_waits_again_where_not(
 ) -> None:
     """The controller is killed when only the commit is lacking, then, starting from the queue, between two replicas."""
     # Commit is the last step, and needs the lock of the host's ledger, which somebody else holds.
-    lock = f"timeout 110 sh -c 'until {MADE}; do sleep 0.01; done >/dev/null 2>&1' && flock {STATE} sleep 15"
-    holding = threading.Thread(target=lambda: script("n1", lock))
+    made = f"timeout 110 sh -c 'until {MADE}; do sleep 0.01; done >/dev/null 2>&1'"
+    held = f"flock {STATE} timeout 25 sh -c 'while test -e /run/held; do sleep 0.1; done'"
+    on("n1", "touch", "/run/held")
+    holding = threading.Thread(target=lambda: script("n1", f"{made} && {held}"))
     holding.start()
     try:
         kill_a_launch({**BASE, **SHORT}, dict.fromkeys(HOSTS, DONE), tmp_path)
     finally:
+        on("n1", "rm", "-f", "/run/held")
         holding.join()
     assert '"stage":"confirmed"' in on("n1", "cat", f"{STATE}/ledger.json")
     assert len(replicas("half")) == 3
