@@ -306,7 +306,7 @@ class Host(Images, Jobs):
         rest()
         if module == "host_info":
             return {"host": self.host_info(**given)}
-        defaults = {name: copy(about.get("default")) for name, about in ARGUMENTS[module]["argument_spec"].items()}
+        defaults = {name: copy(option.get("default")) for name, option in ARGUMENTS[module]["argument_spec"].items()}
         arguments = {**defaults, "output_size": "0", **given, "state_directory": str(self.root)}
         if module == "session_images":
             transfer = arguments["transfer"] or {}

@@ -29,7 +29,7 @@ def main() -> None:
         if len(took_part) == size:
             break
     words = context.parallelize(WORDS * TIMES, 2 * size)
-    counts = words.map(lambda word: (word, 1)).reduceByKey(lambda one, other: one + other).collectAsMap()
+    counts = words.map(lambda word: (word, 1)).reduceByKey(lambda count, other: count + other).collectAsMap()
     assert counts == {"one": TIMES, "two": 2 * TIMES, "three": 3 * TIMES}
     for replica, host in sorted(took_part):
         print(f"executor in {replica} on {host}")

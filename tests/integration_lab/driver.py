@@ -367,7 +367,7 @@ class Replica:
     name: str
     host: str
     container: str
-    about: dict[str, Any]
+    inspected: dict[str, Any]
 
     def attempt(self, *argv: str, stdin: str | None = None, user: str = "", seconds: float = 60) -> Any:
         """Run a program in the replica and return how it ended."""
@@ -387,17 +387,19 @@ class Replica:
     @property
     def labels(self) -> dict[str, str]:
         """The labels of the container."""
-        return dict(self.about["Config"]["Labels"])
+        return dict(self.inspected["Config"]["Labels"])
 
     @property
     def networks(self) -> dict[str, dict[str, Any]]:
         """The networks the container is on."""
-        return dict(self.about["NetworkSettings"]["Networks"])
+        return dict(self.inspected["NetworkSettings"]["Networks"])
 
     @property
     def files(self) -> str:
         """The folder on the host that the replica sees at /etc/cluster-compute."""
-        found = [mount["Source"] for mount in self.about["Mounts"] if mount["Destination"] == "/etc/cluster-compute"]
+        found = [
+            mount["Source"] for mount in self.inspected["Mounts"] if mount["Destination"] == "/etc/cluster-compute"
+        ]
         assert len(found) == 1
         return str(found[0])
 

@@ -25,18 +25,18 @@ for shot in json.loads(sys.argv[1]):
     data = bytes.fromhex(shot["data"])
     try:
         if shot["way"] == "tcp":
-            with socket.create_connection(tuple(shot["to"]), timeout=1) as one:
-                one.sendall(data)
+            with socket.create_connection(tuple(shot["to"]), timeout=1) as channel:
+                channel.sendall(data)
         elif shot["way"] == "frame":
-            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as one:
-                one.bind((shot["to"], 0))
-                one.send(data)
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as channel:
+                channel.bind((shot["to"], 0))
+                channel.send(data)
         else:
             raw = shot["way"] == "raw"
             kind = (socket.SOCK_RAW, socket.IPPROTO_RAW) if raw else (socket.SOCK_DGRAM, 0)
-            with socket.socket(socket.AF_INET, *kind) as one:
+            with socket.socket(socket.AF_INET, *kind) as channel:
                 for number in range(shot.get("count", 1)):
-                    one.sendto(data, tuple(shot["to"]))
+                    channel.sendto(data, tuple(shot["to"]))
     except OSError as error:
         print(shot["way"], shot["to"], error)
 """
@@ -54,20 +54,20 @@ ears = []
 for port in sys.argv[2:]:
     for family, everywhere in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
         for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
-            one = socket.socket(family, kind)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            channel = socket.socket(family, kind)
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            one.bind((everywhere, int(port)))
+                channel.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            channel.bind((everywhere, int(port)))
             if kind == socket.SOCK_STREAM:
-                one.listen()
-            ears.append(one)
+                channel.listen()
+            ears.append(channel)
 with open(sys.argv[1], "wb", buffering=0) as heard:
     heard.write(b"ready\\n")
     while True:
-        for one in select.select(ears, [], [])[0]:
-            if one.type == socket.SOCK_STREAM:
-                talk, _whom = one.accept()
+        for channel in select.select(ears, [], [])[0]:
+            if channel.type == socket.SOCK_STREAM:
+                talk, _whom = channel.accept()
                 talk.settimeout(2)
                 try:
                     note(talk.recv(2000))
@@ -75,7 +75,7 @@ with open(sys.argv[1], "wb", buffering=0) as heard:
                     pass
                 talk.close()
             else:
-                note(one.recv(2000))
+                note(channel.recv(2000))
 """
 """A program that writes down, in the file that is its first argument, what comes to the ports that follow."""
 

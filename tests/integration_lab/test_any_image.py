@@ -233,7 +233,7 @@ class TestLogin:
         assert (len(public()), before & public()) == (6, set())
         logins = "".join(f"ssh {other} hostname </dev/null\n" for other in NAMES)
         for name, replica in replicas("trio").items():
-            assert replica.about["State"]["StartedAt"] == found[name].about["State"]["StartedAt"]
+            assert replica.inspected["State"]["StartedAt"] == found[name].inspected["State"]["StartedAt"]
             assert replica.run("sh", "-ec", logins).split() == NAMES
         trio.main.run("sh", "-ec", "umask 77; cat >/tmp/old", stdin=old)
         bare = ["-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-p", "2200", "-i", "/tmp/old"]

@@ -285,7 +285,7 @@ class TestOwner:
         listed = [script(host, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '") for host in HOSTS]
         assert "-m notebook --no-browser" in listed[0]
         own = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-        described = json.dumps([replica.about for replica in replicas("lab-book").values()])
+        described = json.dumps([replica.inspected for replica in replicas("lab-book").values()])
         written = script(
             "n1", "docker logs lab-book-main1 2>&1; cat /var/log/syslog /var/log/docker* 2>/dev/null || true"
         )

@@ -311,7 +311,7 @@ def test_a_survey_launches_a_session(outcome: Outcome) -> None:
     # An answer is never a template.
     assert outcome.environment["GREETING"] == "{{ 'a' * 3 }}"
     assert outcome.environment["EPOCHS"] == "3"
-    main = outcome.replicas["main1"].about
+    main = outcome.replicas["main1"].inspected
     assert main["HostConfig"]["Memory"] == 128 * 2**20
     assert main["Config"]["Cmd"][-2:] == ["sleep", "infinity"]
     assert "/data" in {mount["Destination"] for mount in main["Mounts"]}
@@ -341,7 +341,7 @@ def test_a_workflow_whose_command_failed_is_a_failure(artifacts: dict[str, Any],
 
 
 def test_nobody_else_changes_enters_or_reads_it(outcome: Outcome) -> None:
-    assert [replica.about["State"]["Running"] for replica in outcome.replicas.values()] == [True] * 3
+    assert [replica.inspected["State"]["Running"] for replica in outcome.replicas.values()] == [True] * 3
     assert set(outcome.strangers) == set(OF_OWNERS)
     for verb, done in outcome.strangers.items():
         assert done.status == "failed", verb
@@ -359,8 +359,8 @@ def test_what_jobs_say(outcome: Outcome) -> None:
     assert f"Host {SESSION}.main1 main1" in verbs["login"].output
     assert "Sessions that hold a place here: " in verbs["drain_hosts"].output
     assert "Sessions that hold a place here: " in verbs["undrain_hosts"].output
-    told = verbs["drain_hosts"].artifacts["cluster_compute_event"]
-    assert (told["verb"], list(told["hosts"])) == ("drain", ["n1"])
+    event = verbs["drain_hosts"].artifacts["cluster_compute_event"]
+    assert (event["verb"], list(event["hosts"])) == ("drain", ["n1"])
     assert re.search(rf"\b{SESSION} +RUNNING\b", verbs["status"].output), verbs["status"].output
     (found,) = verbs["session_info"].artifacts["cluster_compute_info"]["sessions"]
     assert (found["name"], len(found["replicas"])) == (SESSION, 3)

@@ -98,7 +98,7 @@ def _lasting_of(replica: Replica) -> dict[str, Any]:
     keys = replica.run("sh", "-ec", "for key in /etc/cluster-compute/ssh/*key.pub; do ssh-keygen -l -f $key; done")
     return {
         "host": replica.host,
-        "id": replica.about["Id"],
+        "id": replica.inspected["Id"],
         "mac": interface[interface.index("link/ether") + 1],
         "addresses": replica.run("ip", "-o", "-4", "addr", "show", "dev", "eth1").split()[3],
         "environment": replica.environment(),
@@ -232,7 +232,7 @@ def test_hosts_go_to_the_next_release_and_back_under_a_session(
             ).ok()
 
     def started() -> dict[str, str]:
-        return {name: each.about["State"]["StartedAt"] for name, each in replicas("guest").items()}
+        return {name: each.inspected["State"]["StartedAt"] for name, each in replicas("guest").items()}
 
     guest = {**REQUEST, "session_name": "guest", "session_cpus": "0.1", "session_size": 2, "session_max_size": 4}
     late = {**REQUEST, "session_name": "latecomer", "session_cpus": "1.9"}

@@ -198,8 +198,8 @@ def test_a_session_runs_on_if_the_one_to_replace_it_has_no_such_folder(session: 
         assert f"The folder /srv/apart on {host} is not the folder that n1 has there" in run.failures
     assert "the one that runs was not touched" in run.failures
     assert differences(before, snapshot()) == []
-    assert {name: replica.about["State"]["StartedAt"] for name, replica in replicas("data").items()} == {
-        name: replica.about["State"]["StartedAt"] for name, replica in found.items()
+    assert {name: replica.inspected["State"]["StartedAt"] for name, replica in replicas("data").items()} == {
+        name: replica.inspected["State"]["StartedAt"] for name, replica in found.items()
     }
     assert probes() == ""
     assert "new" not in script("n1", "ls /srv/shared").split()

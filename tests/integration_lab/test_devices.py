@@ -65,10 +65,10 @@ def held(session: str) -> tuple[set[str], str]:
     main = replicas(session)["main1"]
     shown = main.run("sh", "-c", "ls /dev/cc-*; echo lost >$(ls /dev/cc-*)").split()
     status = dict(line.split(":\t", 1) for line in main.run("cat", "/proc/self/status").splitlines() if ":\t" in line)
-    if main.about["HostConfig"]["CpusetCpus"]:
-        assert status["Cpus_allowed_list"] == main.about["HostConfig"]["CpusetCpus"]
-        assert status["Mems_allowed_list"] == main.about["HostConfig"]["CpusetMems"] == "0"
-        assert main.about["HostConfig"]["CpuQuota"] == 100_000
+    if main.inspected["HostConfig"]["CpusetCpus"]:
+        assert status["Cpus_allowed_list"] == main.inspected["HostConfig"]["CpusetCpus"]
+        assert status["Mems_allowed_list"] == main.inspected["HostConfig"]["CpusetMems"] == "0"
+        assert main.inspected["HostConfig"]["CpuQuota"] == 100_000
     return set(shown), status["Cpus_allowed_list"]
 
 

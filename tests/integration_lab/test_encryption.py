@@ -162,7 +162,7 @@ def _works(network: dict[str, Any]) -> None:
     main, sub1 = found["main1"], found["sub1"]
     addresses = {replica["name"]: replica["address"] for replica in record(NAME)["plan"]["replicas"]}
     ping = ["ping", "-n", "-q", "-c", "2", "-w", "30", "-p", MARK]
-    inside = ["nsenter", f"--net=/proc/{main.about['State']['Pid']}/ns/net"]
+    inside = ["nsenter", f"--net=/proc/{main.inspected['State']['Pid']}/ns/net"]
     with ThreadPoolExecutor(1) as pool:
         spy = pool.submit(_spy, sub1.host, _underlay(sub1.host), 6)
         time.sleep(1.5)
@@ -200,7 +200,7 @@ def _lets_nothing_in(network: dict[str, Any]) -> None:
     mac = next(replica for replica in record(NAME)["plan"]["replicas"] if replica["name"] == "sub1")["mac"].replace(
         ":", ""
     )
-    pid = target.about["State"]["Pid"]
+    pid = target.inspected["State"]["Pid"]
     with ThreadPoolExecutor(1) as pool:
         spy = pool.submit(_spy, target.host, network["interface"], 4, pid)
         time.sleep(1.5)

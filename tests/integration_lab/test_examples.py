@@ -99,41 +99,45 @@ def images(untouched_lab: Snapshot) -> Iterator[None]:
         in_parallel(lambda host: script(host, f"{remove}rm -rf {STATE}/output /srv/shared/examples"), HOSTS)
 
 
-def every_worker_pushes(one: Ran) -> None:
-    placed = {role: [each for each in one.everywhere if each[0].startswith(role)] for role in ("main", "ps", "worker")}
-    assert one.found(r"judged in (\S+) on (\S+)") == placed["main"]
-    assert one.found(r"shard in (\S+) on (\S+)") == placed["ps"]
-    pushed = one.found(r"(\S+) on (\S+) pushed 200 times to (\S+)")
+def every_worker_pushes(example_run: Ran) -> None:
+    placed = {
+        role: [each for each in example_run.everywhere if each[0].startswith(role)] for role in ("main", "ps", "worker")
+    }
+    assert example_run.found(r"judged in (\S+) on (\S+)") == placed["main"]
+    assert example_run.found(r"shard in (\S+) on (\S+)") == placed["ps"]
+    pushed = example_run.found(r"(\S+) on (\S+) pushed 200 times to (\S+)")
     assert pushed == [(*worker, server) for worker in placed["worker"] for server, _host in placed["ps"]]
-    assert "learned 1.00 2.00 3.00 4.00" in one.said
+    assert "learned 1.00 2.00 3.00 4.00" in example_run.said
 
 
-def everybody_trains_one_model(one: Ran) -> None:
-    size = len(one.placed)
-    assert [found[1:] for found in one.found(rf"main1: rank (\d) of {size} in (\S+) on (\S+)")] == one.everywhere
-    assert f"main1: all {size} agree: y = 3.00 x + 1.00" in one.said
+def everybody_trains_one_model(example_run: Ran) -> None:
+    size = len(example_run.placed)
+    assert [
+        found[1:] for found in example_run.found(rf"main1: rank (\d) of {size} in (\S+) on (\S+)")
+    ] == example_run.everywhere
+    assert f"main1: all {size} agree: y = 3.00 x + 1.00" in example_run.said
 
 
-def every_mpi_adds_up(one: Ran) -> None:
+def every_mpi_adds_up(example_run: Ran) -> None:
     for library in ("Open MPI v4.1.4", "Open MPI v5.0.11", "MPICH Version: 5.0.2 MPICH"):
-        found = one.found(rf"rank \d of 4 in (\S+) on (\S+): {re.escape(library)}")
-        assert found == one.everywhere, library
-    assert one.said.count("sum of 4 ranks: 6") == 3
+        found = example_run.found(rf"rank \d of 4 in (\S+) on (\S+): {re.escape(library)}")
+        assert found == example_run.everywhere, library
+    assert example_run.said.count("sum of 4 ranks: 6") == 3
 
 
-def every_worker_squares(one: Ran) -> None:
-    assert one.found(r"worker in (\S+) on (\S+)") == one.everywhere
-    assert "sum of 1000 squares by 4 workers: 332833500" in one.said
+def every_worker_squares(example_run: Ran) -> None:
+    assert example_run.found(r"worker in (\S+) on (\S+)") == example_run.everywhere
+    assert "sum of 1000 squares by 4 workers: 332833500" in example_run.said
 
 
-def every_task_reads_the_object(one: Ran) -> None:
-    assert one.found(r".*?(\S+) on (\S+) has read 256 MiB") == one.everywhere
-    assert "3 tasks on 3 nodes" in one.said
+def every_task_reads_the_object(example_run: Ran) -> None:
+    assert example_run.found(r".*?(\S+) on (\S+) has read 256 MiB") == example_run.everywhere
+    assert "3 tasks on 3 nodes" in example_run.said
 
 
-def everybody_has_the_sum(one: Ran) -> None:
-    assert one.found(r"main1: process \d of 4 in (\S+) on (\S+)") == one.everywhere
-    assert "main1: sum over 4 processes: 6" in one.said
+def everybody_has_the_sum(example_run: Ran) -> None:
+    assert example_run.found(r"main1: process \d of 4 in (\S+) on (\S+)") == example_run.everywhere
+    assert "main1: sum over 4 processes: 6" in example_run.said
 
 
 def everybody_learns_by_tensorflow(ran: Ran) -> None:

@@ -80,7 +80,7 @@ def spread(untouched_lab: Snapshot) -> Iterator[None]:
 def starts() -> dict[str, tuple[str, str]]:
     """Return when the first process of each replica was started, and its container."""
     found = replicas("elastic")
-    return {name: (each.about["Id"], each.about["State"]["StartedAt"]) for name, each in found.items()}
+    return {name: (each.inspected["Id"], each.inspected["State"]["StartedAt"]) for name, each in found.items()}
 
 
 def reach_each_other(names: list[str]) -> None:
@@ -145,8 +145,8 @@ def test_it_grows_and_shrinks_and_nothing_that_stays_is_started_again(spread: No
     waits = launch({**REQUEST, "session_size": 6, "session_wait": True, "session_wait_seconds": 1})
     assert "it stays in the queue." in words(waits)
     teardown("blocker").ok()
-    told = launch({**REQUEST, "session_size": 6}, "--check").ok()
-    assert "It has 6 replicas in place of 3." in words(told)
+    dry_run = launch({**REQUEST, "session_size": 6}, "--check").ok()
+    assert "It has 6 replicas in place of 3." in words(dry_run)
     assert starts() == before
     play("schedule_pending").ok()
     assert {name: replicas("elastic")[name].host for name in before} == {"main1": "n1", "sub1": "n2", "sub2": "n3"}
@@ -196,7 +196,7 @@ def test_one_that_is_cut_off_is_fenced_and_replaced_and_gives_up_when_it_is_back
         new = {each.host: each for each in _named("sub2")}
         (host,) = set(new) - {"n3"}
         assert found["main1"].run("ssh", "sub2", "hostname", "-I").split()[0] == address
-        assert new[host].about["Id"] != old.about["Id"]
+        assert new[host].inspected["Id"] != old.inspected["Id"]
     # The way is free again, and nobody listens.
     with counted(ADDRESSES["n3"]):
         assert old.attempt("ping", "-c", "2", "-w", "3", "main1").returncode != 0
@@ -231,7 +231,9 @@ def test_one_that_lost_power_is_replaced_while_the_others_go_on(spread: None) ->
         main.run("sh", "-c", "kill -0 $(cat /tmp/open)")
         now = {name: each.host for name, each in _elsewhere().items()}
         assert sorted(now) == sorted(placed)
-        after = {name: (each.about["Id"], each.about["State"]["StartedAt"]) for name, each in _elsewhere().items()}
+        after = {
+            name: (each.inspected["Id"], each.inspected["State"]["StartedAt"]) for name, each in _elsewhere().items()
+        }
         assert {name: after[name] for name in before if name not in gone} == {
             name: before[name] for name in before if name not in gone
         }
@@ -242,12 +244,12 @@ def test_one_that_lost_power_is_replaced_while_the_others_go_on(spread: None) ->
 
 
 def test_a_host_is_emptied_while_the_others_go_on(spread: None) -> None:
-    before = {name: (each.host, each.about["Id"]) for name, each in replicas("elastic").items()}
+    before = {name: (each.host, each.inspected["Id"]) for name, each in replicas("elastic").items()}
     busy = before["sub1"][0]
     moving = [name for name, (host, _id) in before.items() if host == busy]
     try:
         play("drain_hosts", {"drain_hosts": busy, "drain_reason": "new memory", "drain_move": True}).ok()
-        after = {name: (each.host, each.about["Id"]) for name, each in replicas("elastic").items()}
+        after = {name: (each.host, each.inspected["Id"]) for name, each in replicas("elastic").items()}
         assert busy not in {host for host, _id in after.values()}
         assert {name: place for name, place in after.items() if name not in moving} == {
             name: place for name, place in before.items() if name not in moving

@@ -138,7 +138,7 @@ def registry(untouched_lab: Snapshot) -> Iterator[tuple[str, str]]:
 
 def images(session: str = "trio") -> dict[str, str]:
     """Return by host the image that the session's replica there was made from."""
-    return {replica.host: replica.about["Image"] for replica in replicas(session).values()}
+    return {replica.host: replica.inspected["Image"] for replica in replicas(session).values()}
 
 
 def shows(run: Run, secret: str) -> bool:
@@ -203,7 +203,7 @@ class TestPull:
             folders = f"{STATE} /var/log /root /tmp /run/user /var/tmp /etc/docker"
             assert script(host, f"grep -rlasF {PASSWORD} {folders} || true") == ""
         for replica in replicas("trio").values():
-            assert PASSWORD not in json.dumps(replica.about)
+            assert PASSWORD not in json.dumps(replica.inspected)
         assert PASSWORD not in json.dumps(record("trio"))
 
     def test_a_wrong_password_is_refused_and_not_shown(self, pulled: Run) -> None:

@@ -257,11 +257,11 @@ def test_sessions_are_data_and_artifacts(launched: Run, parts: dict[str, Replica
         for name, part in ((name, parts[name]) for name in ("main1", "work-er1", "bare1"))
     ]
     assert [replica["image_id"] for replica in session["replicas"]] == [
-        parts[replica["name"]].about["Image"] for replica in session["replicas"]
+        parts[replica["name"]].inspected["Image"] for replica in session["replicas"]
     ]
     opened = {
         int(binding["HostPort"])
-        for bindings in parts["main1"].about["NetworkSettings"]["Ports"].values()
+        for bindings in parts["main1"].inspected["NetworkSettings"]["Ports"].values()
         for binding in bindings or ()
     }
     artifact = launched.artifacts["cluster_compute_session"]
@@ -273,7 +273,7 @@ def test_sessions_are_data_and_artifacts(launched: Run, parts: dict[str, Replica
         assert (replica["host"], replica["container"], replica["image_id"]) == (
             part.host,
             part.container,
-            part.about["Image"],
+            part.inspected["Image"],
         )
         assert replica["status"] == "RUNNING"
     assert "s3cret-value" not in json.dumps([found, launched.artifacts])

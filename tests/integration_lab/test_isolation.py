@@ -260,7 +260,7 @@ def _look(file: Path) -> Site:
     plans = {session: record(session)["plan"] for session in REQUESTS}
     spots = {"foreign": Place("", f"/run/netns/{FOREIGN.namespace}")}
     for name, member in found.items():
-        spots[name] = Place(member.host, f"/proc/{member.about['State']['Pid']}/ns/net")
+        spots[name] = Place(member.host, f"/proc/{member.inspected['State']['Pid']}/ns/net")
     for host in HOSTS:
         on(host, "docker", "start", "plain")
         pid = on(host, "docker", "inspect", "-f", "{{.State.Pid}}", "plain").strip()

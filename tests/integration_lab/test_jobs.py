@@ -220,8 +220,8 @@ def test_a_batch_session_leaves_a_host_that_is_drained_and_begins_anew_elsewhere
         # What runs there beside it stays, and outlasts the time.
         run = play("drain_hosts", {**drain, "drain_hosts": host, "drain_wait_seconds": 1})
         assert "sessions still hold a place there: work" in run.failures
-        told = run.artifacts["cluster_compute_event"]
-        assert (told["verb"], told["outcome"], told["hosts"]) == ("drain", "failed", {host: ["work"]})
+        event = run.artifacts["cluster_compute_event"]
+        assert (event["verb"], event["outcome"], event["hosts"]) == ("drain", "failed", {host: ["work"]})
         assert replicas("moved") == {}
         known = [script(name, f"cat {STATE}/sessions/*/record.json").splitlines() for name in HOSTS]
         waits = [found for some in known for found in map(json.loads, some) if found["name"] == "moved"]

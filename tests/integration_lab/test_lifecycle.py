@@ -173,7 +173,7 @@ class TestRepair:
         assert actions["n3"] == [f"update peers of link {_link('n3')}"]
 
     def test_a_lost_replica_and_changed_files_but_not_the_host_that_is_intact(self, intact: Snapshot) -> None:
-        started = {name: replica.about["State"]["StartedAt"] for name, replica in replicas("trio").items()}
+        started = {name: replica.inspected["State"]["StartedAt"] for name, replica in replicas("trio").items()}
         on("n1", "docker", "rm", "-f", "trio-main1")
         script("n2", f"echo damage | tee -a {STATE}/sessions/*/replicas/sub1/environment")
         script("n2", f"rm {STATE}/sessions/*/replicas/sub1/hostfile")
@@ -183,7 +183,7 @@ class TestRepair:
         assert dry_run.changed_hosts == run.changed_hosts == {"n1", "n2"}
         assert run.actions()["n1"] == ["create container trio-main1"]
         assert [action.rsplit("/", 1)[1] for action in run.actions()["n2"]] == ["environment", "hostfile"]
-        after = {name: replica.about["State"]["StartedAt"] for name, replica in replicas("trio").items()}
+        after = {name: replica.inspected["State"]["StartedAt"] for name, replica in replicas("trio").items()}
         assert after["sub2"] == started["sub2"]
         assert after["sub1"] == started["sub1"]
 
@@ -198,7 +198,7 @@ class TestRepair:
         assert run.actions()["n3"] == [f"update peers of link {_link('n3')}"]
 
     def test_a_repair_that_fails_removes_nothing(self, intact: Snapshot) -> None:
-        identities = {name: replica.about["Id"] for name, replica in replicas("trio").items()}
+        identities = {name: replica.inspected["Id"] for name, replica in replicas("trio").items()}
         on("n3", "docker", "kill", "trio-sub2")
         on("n3", "mv", FOLDER, "/srv/aside")
         try:
@@ -207,8 +207,8 @@ class TestRepair:
             assert "n3: " in run.failures
             assert "could not be repaired" in run.failures
             assert FOLDER in run.failures
-            assert {name: replica.about["Id"] for name, replica in replicas("trio").items()} == identities
-            assert replicas("trio")["sub1"].about["State"]["Status"] == "running"
+            assert {name: replica.inspected["Id"] for name, replica in replicas("trio").items()} == identities
+            assert replicas("trio")["sub1"].inspected["State"]["Status"] == "running"
         finally:
             on("n3", "mv", "/srv/aside", FOLDER)
         again = launch(REQUEST).ok()

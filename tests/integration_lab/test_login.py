@@ -408,7 +408,7 @@ class TestLife:
         main.run("killall", "httpd")
         assert run.code != 0
         assert "The SSH server of the replica main1 on n2 does not answer on port 2201" in run.failures
-        assert replicas("alone")["main1"].about["Id"] == main.about["Id"]
+        assert replicas("alone")["main1"].inspected["Id"] == main.inspected["Id"]
 
     def test_what_is_lost_is_put_back(self, sessions: Sessions) -> None:
         for session in ("alone", "trio"):
@@ -439,8 +439,8 @@ class TestLife:
             f"update file {trio['main1'].files}/ssh/owner_keys",
             "update record trio",
         ]
-        assert {name: replica.about["Id"] for name, replica in replicas("trio").items()} == {
-            name: replica.about["Id"] for name, replica in trio.items()
+        assert {name: replica.inspected["Id"] for name, replica in replicas("trio").items()} == {
+            name: replica.inspected["Id"] for name, replica in trio.items()
         }
         for name in NAMES:
             refused = sessions.configured(name, "true")

@@ -452,7 +452,7 @@ class TestNetwork:
         assert output == [other for other in NAMES if other != name]
 
     def test_published_ports_are_main1_s_alone(self, six: Six) -> None:
-        bound = {name: replica.about["HostConfig"]["PortBindings"] or {} for name, replica in six.replicas.items()}
+        bound = {name: replica.inspected["HostConfig"]["PortBindings"] or {} for name, replica in six.replicas.items()}
         assert {port: [entry["HostPort"] for entry in entries] for port, entries in bound["main1"].items()} == {
             "8888/tcp": ["8888"],
             "9998/tcp": ["9999"],

@@ -66,12 +66,12 @@ engine = Engine("engine")
 while time.monotonic() < until:
     try:
         with open("{STATE}/ledger.json") as file:
-            held = [one["claim"] for one in json.load(file)["reservations"]]
+            held = [entry["claim"] for entry in json.load(file)["reservations"]]
     except FileNotFoundError:
         held = []
     engine.request("GET", "/containers/json?all=1")
-    shown = [int(one["Labels"].get("cluster-compute.millicpus", 0)) for one in json.load(engine.getresponse())]
-    print(sum(one["cpus"] for one in held), sum(one["replicas"] for one in held), sum(shown), flush=True)
+    shown = [int(found["Labels"].get("cluster-compute.millicpus", 0)) for found in json.load(engine.getresponse())]
+    print(sum(claim["cpus"] for claim in held), sum(claim["replicas"] for claim in held), sum(shown), flush=True)
     time.sleep(0.2)
 """
 

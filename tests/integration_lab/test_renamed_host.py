@@ -63,7 +63,7 @@ def inventory_of(folder: Path, names: Mapping[str, str]) -> Path:
 def runs_since() -> dict[str, Any]:
     """Return the session's containers with the moments at which they were started, and their variables."""
     return {
-        name: (replica.host, replica.about["Id"], replica.about["State"], replica.environment())
+        name: (replica.host, replica.inspected["Id"], replica.inspected["State"], replica.environment())
         for name, replica in replicas("demo").items()
     }
 

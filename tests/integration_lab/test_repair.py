@@ -68,7 +68,7 @@ def invariants() -> dict[str, Any]:
         network = replica.networks
         addresses = sorted(endpoint["IPAddress"] for key, endpoint in network.items() if not key.endswith("egress"))
         found[name] = {
-            "running": replica.about["State"]["Running"],
+            "running": replica.inspected["State"]["Running"],
             "host": replica.host,
             "addresses": addresses,
             "mac": replica.run("cat", "/sys/class/net/eth1/address").strip(),

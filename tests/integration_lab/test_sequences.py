@@ -157,12 +157,12 @@ class World:
     def check_what_has_to_run(self) -> None:
         for name, wanted in self.have_to_run.items():
             found = replicas(name)
-            assert {replica: found[replica].about["Id"] for replica in found} == wanted
-            assert all(replica.about["State"]["Running"] for replica in found.values())
+            assert {replica: found[replica].inspected["Id"] for replica in found} == wanted
+            assert all(replica.inspected["State"]["Running"] for replica in found.values())
 
 
 def ids(name: str) -> dict[str, str]:
-    return {replica: found.about["Id"] for replica, found in replicas(name).items()}
+    return {replica: found.inspected["Id"] for replica, found in replicas(name).items()}
 
 
 @contextmanager

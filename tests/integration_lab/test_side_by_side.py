@@ -136,7 +136,7 @@ def test_an_underlay_with_a_smaller_mtu_is_found_and_proven(untouched_lab: Snaps
         for replica in found.values():
             assert replica.run("cat", "/sys/class/net/eth1/mtu").strip() == "1350"
         for replica, other in ((found["main1"], "sub1"), (found["sub1"], "main1")):
-            pid = replica.about["State"]["Pid"]
+            pid = replica.inspected["State"]["Pid"]
             enter = ["nsenter", f"--net=/proc/{pid}/ns/net", "ping", "-n", "-q", "-c", "1", "-W", "2", "-M", "do"]
             address = replica.run("sh", "-c", f"grep -w {other} /etc/hosts").split()[0]
             on(replica.host, *enter, "-s", "1322", address)

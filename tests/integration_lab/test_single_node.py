@@ -94,10 +94,10 @@ class TestPair:
 
     def test_the_port_is_published_where_it_was_asked(self, pair: tuple[Run, dict[str, Replica]]) -> None:
         _run, found = pair
-        assert found["main1"].about["HostConfig"]["PortBindings"] == {
+        assert found["main1"].inspected["HostConfig"]["PortBindings"] == {
             "7001/udp": [{"HostIp": "127.0.0.1", "HostPort": "7000"}]
         }
-        assert not found["sub1"].about["HostConfig"]["PortBindings"]
+        assert not found["sub1"].inspected["HostConfig"]["PortBindings"]
 
 
 class TestLimits:
@@ -205,10 +205,10 @@ class TestRoles:
     def test_main_goes_where_it_leaves_room_for_sub(self, uneven: tuple[Run, dict[str, Replica]]) -> None:
         run, found = uneven
         assert run.placed == {name: replica.host for name, replica in found.items()} == {"main1": "n2", "sub1": "n1"}
-        assert found["main1"].about["HostConfig"]["CpuQuota"] == 400_000
-        assert found["sub1"].about["HostConfig"]["CpuQuota"] == 600_000
-        assert found["main1"].about["Config"]["Cmd"] == ["sleep", "8888"]
-        assert found["sub1"].about["Config"]["Cmd"] == ["sh", "-c", TALK]
+        assert found["main1"].inspected["HostConfig"]["CpuQuota"] == 400_000
+        assert found["sub1"].inspected["HostConfig"]["CpuQuota"] == 600_000
+        assert found["main1"].inspected["Config"]["Cmd"] == ["sleep", "8888"]
+        assert found["sub1"].inspected["Config"]["Cmd"] == ["sh", "-c", TALK]
         environments = {name: replica.environment() for name, replica in found.items()}
         assert environments["sub1"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,sub:1"
         assert environments["sub1"]["OWN"] == "sub"
@@ -222,7 +222,7 @@ class TestRoles:
     def test_of_the_output_the_end_is_kept(self, uneven: tuple[Run, dict[str, Replica]]) -> None:
         replica = uneven[1]["sub1"]
         replica.run("sh", "-c", "until [ -e /tmp/said ]; do sleep 0.2; done")
-        folder = f"/var/lib/docker/containers/{replica.about['Id']}"
+        folder = f"/var/lib/docker/containers/{replica.inspected['Id']}"
         sizes = [int(size) for size in on(replica.host, "sh", "-c", f"stat -c %s {folder}/*-json.log*").split()]
         assert len(sizes) == 3
         assert 16_000_000 < sum(sizes) < 3 * 17_000_000

@@ -81,7 +81,7 @@ def shown() -> Iterator[dict[str, Replica]]:
         launch({**LARGE, "session_wait": False}).ok()
         found["sub2"].run("touch", "/end")
         deadline = time.monotonic() + 60
-        while replicas("shown")["sub2"].about["State"]["Status"] != "exited":
+        while replicas("shown")["sub2"].inspected["State"]["Status"] != "exited":
             assert time.monotonic() < deadline
             time.sleep(0.2)
         yield found

@@ -82,8 +82,8 @@ def test_a_host_to_which_a_replica_moves_takes_over_for_how_long_its_session_has
     def host_info(host: Host, session_name: str = "", **given: Any) -> dict[str, Any]:
         state = StateDirectory(str(host.root))
         records = state.records()[0]
-        told = part_times(None, state, records, [record.id for record in records if record.name == session_name])
-        return {**info_of(host, session_name, **given), "times": encode(told)}
+        times = part_times(None, state, records, [record.id for record in records if record.name == session_name])
+        return {**info_of(host, session_name, **given), "times": encode(times)}
 
     monkeypatch.setattr(Host, "host_info", host_info)
     with in_memory() as worlds:

@@ -472,12 +472,12 @@ def test_a_change_that_ended_between_its_leases_and_the_hosts_is_gone_on_with() 
     assert again.record.plan["session"]["size"] == 4
 
 
-@pytest.mark.parametrize("told", [["h2"], ["h2", "h3", "h4"]])
-def test_a_replacement_that_was_stopped_fences_first_when_it_is_gone_on_with(told: list[str]) -> None:
+@pytest.mark.parametrize("fenced_hosts", [["h2"], ["h2", "h3", "h4"]])
+def test_a_replacement_that_was_stopped_fences_first_when_it_is_gone_on_with(fenced_hosts: list[str]) -> None:
     batch = {"batch_command": ["train"], "command": ["sleep", "infinity"]}
     changed = lost("h1", silent={"h2": ["h1"], "h3": ["h1"]}, **batch).until("apply").record
     again = Launch(request(on_host_loss="replace", **batch), 5).until("").run_on()
-    for host in told:
+    for host in fenced_hosts:
         again.hosts[host]["records"] = encode([changed])
     again.answer(h1=AWAY)
     again.until("fence")

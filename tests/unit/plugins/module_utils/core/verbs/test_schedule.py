@@ -332,9 +332,9 @@ def test_growth_that_is_the_head_is_marked_on_the_hosts_of_its_session() -> None
     run.state = schedule.begin(list(run.hosts))
     run.answer()
     assert (run.names, run.step) == (["train", "small"], "cleanup")
-    told = {host: calls_of(run.state, host)[0][1]["records"] for host in hosts_of(run.state)}
-    assert sorted(told) == sorted(mine)
-    (marked,) = told[mine[0]]
+    records_told = {host: calls_of(run.state, host)[0][1]["records"] for host in hosts_of(run.state)}
+    assert sorted(records_told) == sorted(mine)
+    (marked,) = records_told[mine[0]]
     assert marked["queue"] == {"number": 9, "is_head": True}
     assert (marked["revision"], marked["plan"], marked["growth"]) == (waits.revision + 1, waits.plan, encode(grown))
     # Who is being changed by another run is left alone.
