@@ -66,10 +66,10 @@ def _remains(lab: str) -> list[str]:
     found = [f"namespace {name}" for name in os.listdir("/run/netns") if name.startswith(f"cclab.{lab}.")]
     links = json.loads(subprocess.run(["ip", "-j", "link"], stdout=subprocess.PIPE, check=True).stdout)
     found += [
-        f"link {one['ifname']}"
-        for one in links
-        if one["ifname"] == f"br-{lab}"
-        or one.get("ifalias", "").startswith((f"cclab.{lab}.", f"cluster-compute-lab {lab}"))
+        f"link {link['ifname']}"
+        for link in links
+        if link["ifname"] == f"br-{lab}"
+        or link.get("ifalias", "").startswith((f"cclab.{lab}.", f"cluster-compute-lab {lab}"))
     ]
     rules = subprocess.run(["iptables-save"], stdout=subprocess.PIPE, text=True, check=True).stdout
     found += [rule for rule in rules.splitlines() if f'"cluster-compute-lab {lab}"' in rule or f"br-{lab} " in rule]
@@ -170,7 +170,7 @@ class TestPower:
         }
         try:
             launch(request).ok()
-            assert {name: one.host for name, one in replicas("power").items()} == {"main1": "n1", "sub1": "n3"}
+            assert {name: replica.host for name, replica in replicas("power").items()} == {"main1": "n1", "sub1": "n3"}
             before = on("n1", "docker", "inspect", "-f", "{{.State.StartedAt}}", "power-main1")
             # Without the program that runs at boot, so that the launch is what repairs.
             on("n3", "mv", PROGRAM, f"{PROGRAM}.aside")
@@ -185,8 +185,8 @@ class TestPower:
             assert on("n3", "docker", "ps", "-q") == ""
             assert launch(request).ok().changed_hosts == {"n3"}
             assert on("n1", "docker", "inspect", "-f", "{{.State.StartedAt}}", "power-main1") == before
-            for one in replicas("power").values():
-                one.run("sh", "-ec", "ping -c 1 -W 3 main1; ping -c 1 -W 3 sub1")
+            for replica in replicas("power").values():
+                replica.run("sh", "-ec", "ping -c 1 -W 3 main1; ping -c 1 -W 3 sub1")
         finally:
             if try_on("n3", ["true"]).returncode != 0:
                 play("lab_boot", {"lab_host": "n3"}).ok()
@@ -303,7 +303,7 @@ def test_lab_down_clears_what_a_killed_lab_up_left(moment: str, untouched_lab: S
             start_new_session=True,
         )
         deadline = time.monotonic() + 60
-        while not any(one.startswith(moment) for one in _remains(KILLED)):
+        while not any(left.startswith(moment) for left in _remains(KILLED)):
             assert started.poll() is None, "it ended before it could be killed"
             assert time.monotonic() < deadline
         os.killpg(started.pid, signal.SIGKILL)
