@@ -210,7 +210,8 @@ def start(
             raise _torn_down(record)
         peers.check()
 
-    with nullcontext() if check_mode else _telling_peers(state, ledger, record, host, lease_owner, nftables):
+    tells = not check_mode and record.status != RUNNING
+    with _telling_peers(state, ledger, record, host, lease_owner, nftables) if tells else nullcontext():
         with state.working_on(record.id):
             if not check_mode:
                 _refuse_if_gone(state, ledger, record, recorded, looked, lease_owner)
@@ -245,7 +246,7 @@ def start(
 def _telling_peers(
     state: StateDirectory, ledger: LedgerFile, record: Record, host: str, lease_owner: str, nftables: bool
 ) -> Iterator[None]:
-    """Have the other hosts of a session that does not run yet told where it cannot be started here.
+    """Have the other hosts of a session told where it cannot be started here.
 
     That ends with the session's removal here, which is what comes next. Nothing is told where somebody else has removed
     it, or goes on with it.
@@ -256,7 +257,7 @@ def _telling_peers(
         with suppress(SessionError, OSError), state.working_on(record.id, GIVE_UP_SECONDS):
             held, here = ledger.read().get(record.id), state.session(record.id).read_record()
             is_mine = held is not None and held.lease_owner in ("", lease_owner)  # the start itself makes it nobody's
-            if record.status != RUNNING and is_mine and here is not None and here.plan == record.plan:
+            if is_mine and here is not None and here.plan == record.plan:
                 steps.perform([firewall_rules.give_up_steps(record, host, nftables)])
         raise
 
