@@ -402,6 +402,21 @@ def test_a_tombstone_stays_until_its_hosts_are_back_and_clean() -> None:
 CARRIES = f"{CONTAINER} {NETWORK} {LINK} {STATE}"
 
 
+def test_a_tombstone_stays_while_the_ledger_of_its_host_cannot_be_read() -> None:
+    damaged = replace(host(), ledger_is_damaged=True)
+    facts = {"h1": host(tombstone_hosts=("h2",)), "h2": damaged, "h3": host()}
+    assert cluster_state(facts).cleaned == [], "a launch may be at work there"
+    assert cluster_state({**facts, "h2": host()}).cleaned == [A]
+
+
+def test_an_equal_whole_copy_on_a_host_that_may_be_one_of_the_session_stays_whole() -> None:
+    # h2 has lost what it wrote down of its name there, and is what the record calls old2.
+    record = running("h1", "old2")
+    assert cluster_state({"h1": host(record), "h2": host(record)}).stubs == {}
+    older = replace(record, revision=record.revision - 1)
+    assert cluster_state({"h1": host(record), "h2": host(older)}).stubs == {"h2": [stub_of(record)]}
+
+
 def test_a_host_that_carries_the_session_under_another_name_is_not_elsewhere() -> None:
     record = running("h1", "h2")
     cluster = cluster_state(
