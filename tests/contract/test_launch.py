@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -728,6 +729,50 @@ def test_nothing_is_written_where_an_image_s_links_lead_out_of_it(
     assert sorted(path.name for path in shared.iterdir()) == ["passwd", "run"]
     assert (shared / "passwd").read_bytes() == before
     assert session.run_in("main1", "ls", "/.ssh").split() == ["passwd", "run"]
+
+
+LINKED = """
+mkdir -p /data/ssh /data/profile /data/opt /data/etc/usr /var; touch /data/resolv.conf
+rm -rf /etc/ssh /etc/profile.d /opt /etc/resolv.conf /var/run
+ln -s /data/ssh /etc/ssh; ln -s /data/profile /etc/profile.d; ln -s /data/opt /opt
+ln -s /data/resolv.conf /etc/resolv.conf; ln -s /run /var/run
+"""
+
+
+def test_absolute_links_on_the_way_to_mounts(
+    host: Host, image_with: Callable[..., str], image_of: Callable[..., str], shared: Path
+) -> None:
+    """Docker Engine 28.5.2 reads and writes no file in a container that has a mount behind one."""
+    image = image_with(LINKED)
+    (shared / "here").touch()
+    session = host.launch(size=2, image=image, mounts=[f"{shared}:/var/run/shared"])
+    assert session.run_in("main1", "ssh", "sub1", "ls", "/run/shared").strip() == "here"
+    assert session.run_in("main1", "ls", "/data/opt").strip() == "cluster-compute"
+    output_of("docker", "kill", "demo-sub1")
+    session.repair()
+    assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
+    output_of("docker", "restart", "--time", "0", "demo-sub1")
+    session.repair()
+    assert port_22(session, "sub1").startswith("SSH-2.0-")
+
+
+def test_a_volume_of_the_image_does_not_take_the_place_of_a_mount(
+    host: Host, image_with: Callable[..., str], shared: Path
+) -> None:
+    (shared / "here").touch()
+    image = image_with("rm -rf /var/run; mkdir -p /run /var; ln -s ../run /var/run", "VOLUME /var/run/shared")
+    session = host.launch(size=2, image=image, mounts=[f"{shared}:/var/run/shared"])
+    assert session.run_in("main1", "ls", "/run/shared").strip() == "here"
+
+
+def test_what_an_ended_run_examined_an_image_with_goes_with_the_session(host: Host, engine: Engine) -> None:
+    session = host.launch(size=2)
+    with suppress(ValueError), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Engine, "remove_container", lambda *_given: None)
+        with engine.image_files(f"cc-{session.id[:8]}-image-x", BUSYBOX):
+            raise ValueError
+    assert set(session.containers()) == {"main1", "sub1"}
+    assert f"remove container cc-{session.id[:8]}-image-x" in session.remove()["actions"]
 
 
 def as_it_is(folder: Path) -> list[tuple[str, int, int, bytes]]:

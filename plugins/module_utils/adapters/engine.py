@@ -46,6 +46,19 @@ LABEL_VOLUME = "cluster-compute.volume"
 LABEL_RECORD = "cluster-compute.record"
 """On the default network of a session: its record, from which a lost state directory is made anew."""
 
+LABELS = (
+    LABEL_SESSION_ID,
+    LABEL_SESSION_NAME,
+    LABEL_REPLICA,
+    LABEL_SPEC,
+    LABEL_CPUS,
+    LABEL_MEMORY,
+    LABEL_DEVICES,
+    LABEL_DISK,
+    LABEL_RECORD,
+)
+"""Those of containers."""
+
 PATIENCE = 180.0
 """Seconds for which an engine may say nothing where it makes or removes parts of a session: one that two dozen launches
 keep busy was seen to take more than a minute for a network."""
@@ -571,6 +584,29 @@ class Engine:
         path = f"/containers/{in_path(container)}/rename"
         self._do(f"rename the container {container} to {name}", "POST", path, {"name": name})
 
+    @contextmanager
+    def image_files(self, name: str, image: str) -> Iterator[str]:
+        """Yield a container of an image by which its files can be read, and remove it at the end.
+
+        It has no mounts and is never started: Docker Engine 28.5.2 reads nothing in a container that is to have a
+        mount behind an absolute link (moby/moby, openContainerFS), which it starts nevertheless.
+        """
+        # No label of the image stays what it is; an image without a command of its own needs some.
+        labels = dict.fromkeys(LABELS, "")
+        body = {"Image": image, "Cmd": ["/"], "Labels": labels, "HostConfig": {"NetworkMode": "none"}}
+        what = f"create a container to examine the image {image}"
+        container = str(self._post(what, f"/containers/create?name={in_path(name)}", body)["Id"])
+        try:
+            yield container
+        finally:
+            self.remove_container(container)
+
+    def examinations(self, prefix: str) -> list[dict[str, Any]]:
+        """Return the containers of `image_files` whose names begin so, which a run that was ended left behind."""
+        query = {"all": True, "filters": {"name": [prefix], "status": ["created"]}}
+        found = self._get("list containers", "/containers/json", query)
+        return [entry for entry in found if container_name(entry).startswith(prefix)]
+
     def remove_container(self, container: str) -> None:
         """Remove a container with its anonymous volumes; named volumes and data folders stay. Gone already is fine."""
         path = f"/containers/{in_path(container)}"
@@ -661,6 +697,8 @@ class Engine:
         except _Refused as error:
             if error.status == 404:
                 return None
+            # The answer to a HEAD has no body, so that the reason comes with that to a GET alone.
+            self._ask(what, "GET", f"/containers/{in_path(container)}/archive", query).close()
             raise
 
     def consumption(self, container: str) -> tuple[int, int] | None:

@@ -15,7 +15,11 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, NetworkKept
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    Engine,
+    NetworkKept,
+    container_name,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
@@ -27,6 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import end_container
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import examination_prefix
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step, perform
 
 
@@ -81,6 +86,12 @@ def removal_stages(
                 before=entry["State"],
             )
             for entry in containers
+        ]
+        + [
+            Step("remove", "container", name, partial(engine.remove_container, entry["Id"]), before="created")
+            for key in sorted(ids)
+            for entry in engine.examinations(examination_prefix(key))
+            for name in [container_name(entry)]
         ],
         [
             Step(

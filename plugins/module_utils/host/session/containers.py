@@ -51,6 +51,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
     image_user,
     key_files,
     login_of,
+    places_in_image,
     search_path,
     server_steps,
     start_server,
@@ -262,18 +263,22 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
         return
     description = context.engine.inspect(container) or {}
     user = description["Config"]["User"]
+    known: accounts.Accounts | None = None
     if description["State"]["Status"] == "created":
         login = login_of(context, container, replica, user)
         if login.lacking:
             context.engine.unpack(container, login.lacking)
         uid, gid, known = login.uid, login.gid, login.known
+    elif (owner := context.directory.read_owner(replica.name)) is not None:
+        uid, gid = owner
     else:
         known = accounts.Accounts(context.engine.read_file(container, accounts.PASSWD))
         uid, gid = image_user(known.passwd, user)
     # OpenSSH takes no private key that others than its user may read.
     for path in key_files(context, replica.name):
         os.chown(path, uid, gid)
-    context.directory.write_owner(replica.name, uid, gid, accounts.name_of(known, uid))
+    if known is not None:
+        context.directory.write_owner(replica.name, uid, gid, accounts.name_of(known, uid))
     _start_container(context, container, replica)
     try:
         start_server(context, container, replica)
@@ -388,9 +393,13 @@ def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
             (str(folder / "profile"), environment.PROFILE, True),
             (environment.RUNTIME_ON_HOST, environment.RUNTIME, True),
         ]
-    return [
+    mounts = [
         {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only} for source, target, read_only in own
     ] + mount_entries(context.session.id, list(replica.mounts))
+    if not context.has_ssh:
+        return mounts
+    places = places_in_image(context, replica, (entry["Target"] for entry in mounts if entry["Target"] != MOUNT))
+    return [{**entry, "Target": places.get(entry["Target"], entry["Target"])} for entry in mounts]
 
 
 def _runtime(context: Context) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -66,13 +67,46 @@ def start_server(context: Context, container: str, replica: Replica) -> None:
 
 
 def has_own_server(context: Context, container: str, replica: Replica) -> bool:
-    """Tell whether an image may start a server of its own on the usual port, which then is its own."""
+    """Tell whether an image may start a server of its own on the usual port, which then is its own.
+
+    container: of the image.
+    """
 
     def look() -> bool:
         exposed = context.image_configuration(replica).get("ExposedPorts") or {}
         return f"{DEFAULT_PORT}/tcp" in exposed or any(context.engine.has_path(container, path) for path in OWN_SERVERS)
 
     return context.once(("own server", context.image_of(replica)), look)
+
+
+def examination_prefix(session_id: str) -> str:
+    """Return how the names of the containers begin in which the images of a session are examined."""
+    return f"cc-{session_id[:8]}-image-"
+
+
+def places_in_image(context: Context, replica: Replica, targets: Iterable[str]) -> dict[str, str]:
+    """Return where mounts at *targets* belong in the replica's image, the links on their way followed.
+
+    An engine that starts a container with a mount behind an absolute link may read and write no file in it
+    (`Engine.image_files`), and does with a mount where the link leads. A folder that the image makes a volume keeps its
+    name, by which the engine knows that a mount takes the volume's place.
+    """
+    wanted = tuple(targets)
+    image = context.image_of(replica)
+    volumes = context.image_configuration(replica).get("Volumes") or {}
+
+    def look() -> dict[str, str]:
+        name = f"{examination_prefix(context.session.id)}{uuid.uuid4().hex[:8]}"
+        with context.engine.image_files(name, image) as container:
+            has_own_server(context, container, replica)
+            link_at = cache(partial(context.engine.link_at, container))
+            return {
+                target: paths.places_on(target, link_at)[-1]
+                for target in wanted
+                if not any(paths.is_below(target, volume) for volume in volumes)
+            }
+
+    return context.once(("places", image, wanted), look)
 
 
 def server_steps(context: Context, found: dict[str, Any], replica: Replica, public_keys: PublicKeys, pid: int) -> Stage:

@@ -287,6 +287,28 @@ def test_files_of_a_container(server: EngineServer, asking: Engine) -> None:
         asking.read_file("c", "/etc/a")
 
 
+def test_the_reason_why_no_file_can_be_looked_for(server: EngineServer, asking: Engine) -> None:
+    """The answer to a HEAD has no body, so the engine's words come with another request."""
+    server.answer("HEAD /containers/c/archive", status=500, text="")
+    server.answer("GET /containers/c/archive", status=500, value={"message": "mkdirat etc/ssh: path escapes"})
+    with pytest.raises(EngineError, match=r"^Docker Engine could not look for /etc/a in the container c: mkdirat etc/"):
+        asking.has_path("c", "/etc/a")
+    server.answer("GET /containers/c/archive", text="what the engine finds this time")
+    with pytest.raises(EngineError, match=r"^Docker Engine could not look for /etc/a in the container c: 500 Internal"):
+        asking.has_path("c", "/etc/a")
+
+
+def test_an_image_is_examined_in_a_container_of_nothing_else(server: EngineServer, asking: Engine) -> None:
+    """None of its labels is taken for one of ours, and it is removed whatever happens."""
+    server.answer("POST /containers/create", status=201, value={"Id": "c1"})
+    with pytest.raises(KeyError), asking.image_files("cc-1", "sha256:1") as container:
+        raise KeyError(container)
+    made = json.loads(server.requests[0].body)
+    assert made.pop("Labels") == dict.fromkeys(engine.LABELS, "")
+    assert made == {"Image": "sha256:1", "Cmd": ["/"], "HostConfig": {"NetworkMode": "none"}}
+    assert [(request.method, request.path) for request in server.requests[1:]] == [("DELETE", "/containers/c1")]
+
+
 def test_consumption_leaves_out_what_can_be_given_back(server: EngineServer, asking: Engine) -> None:
     used = {"cpu_stats": {"cpu_usage": {"total_usage": 5}}}
     for details, memory in (({"total_inactive_file": 30}, 70), ({"inactive_file": 20}, 80), ({}, 100)):
