@@ -391,6 +391,12 @@ def engine() -> Engine:
     return Engine.connect()
 
 
+@pytest.fixture(scope="session")
+def ssh_runtime() -> None:
+    """Give this host the SSH runtime of this checkout; hosts that stay up may have that of another."""
+    run("ssh_runtime", {}, False)
+
+
 @pytest.fixture(scope="module")
 def shared_host(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """Return this host for a session that several tests of a file share; each leaves it as it was."""

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import RUNTIME_ON_HOST
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install, data, preflight
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.boot_install import PATH
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
@@ -150,6 +151,28 @@ def test_what_is_wrong_with_the_program_at_boot_and_the_runtime_is_told(
     monkeypatch.setattr(boot_install, "install", refuse)
     packages = examined(host)["packages"]
     assert (packages["boot"], packages["runtime"]) == ("Somebody else's.", "Somebody else's.")
+
+
+@pytest.mark.usefixtures("ssh_runtime")
+def test_the_ssh_runtime_is_proven_by_running_it(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = examined(host)["packages"]
+    assert (packages["ssh"], packages["ssh_release"]) == ("", "")
+    runtime = tmp_path / "ssh-runtime"
+    shutil.copytree(RUNTIME_ON_HOST, runtime)
+    monkeypatch.setattr(preflight, "RUNTIME_ON_HOST", str(runtime))
+    for lacking, said in (("selectors.pyc", "No module named 'selectors'"), ("libz.so.1", "libz.so.1")):
+        (path,) = runtime.rglob(lacking)
+        path.rename(tmp_path / lacking)
+        found = examined(host)["packages"]["ssh"]
+        assert found.startswith(f"The SSH runtime {runtime} does not work here: /opt/cluster-compute/")
+        assert said in found
+        (tmp_path / lacking).rename(path)
+    manifest = runtime / "manifest"
+    manifest.write_text(manifest.read_text().replace("form ", "form of another release "))
+    packages = examined(host)["packages"]
+    assert packages["ssh"] == ""
+    assert packages["ssh_release"] == f"The SSH runtime {runtime} is of another release of the collection."
+    assert list(tmp_path.glob(".*")) == []
 
 
 # ---- with another host ----------------------------------------------------------------------------------------------

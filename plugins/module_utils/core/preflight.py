@@ -423,6 +423,11 @@ def _prepared(settings: Settings, results: Results) -> Check:
                 "Programs in replicas find the address of their session first.",
                 f"{PREPARE} Until then some find the outward address, which other replicas do not reach.",
             )
+        if packages["ssh"]:
+            check.bad(ERROR, host, packages["ssh"], "SSH and session-run work in replicas of any image.", PREPARE)
+        if packages["ssh_release"]:
+            what = "Files of an image that are meant for its own programs do not reach the session's SSH."
+            check.bad(WARNING, host, packages["ssh_release"], what, PREPARE)
         drain = results.facts[host].drained if host in results.facts else None
         if drain is not None:
             check.bad(WARNING, host, str(drain), "It takes new sessions.", "Run the undrain_hosts playbook.")

@@ -31,7 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.folders import FolderError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.probe import Peer
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import WRITES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import (
     NVIDIA,
@@ -42,7 +42,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     RUNTIME_ON_HOST,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.neighbours import neighbour_limits
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install, data, engine_runtime
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
+    boot_install,
+    data,
+    engine_runtime,
+    runtime_proof,
+    ssh_runtime,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts
 
 PROGRAMS = {
@@ -114,6 +120,7 @@ def examine(
             "missing": _missing(),
             "boot": _boot(state_directory),
             "runtime": _runtime(found["engine"] is not None),
+            **_ssh_runtime(),
         },
         "kernel": _kernel(nftables),
         "clock": {"unsynchronized": machine.is_unsynchronized()},
@@ -154,6 +161,20 @@ def _runtime(has_engine: bool) -> str:
     except SessionError as error:
         return str(error)
     return f"The engine's runtime entry {RUNTIME} is not there, or not of this release." if changes else ""
+
+
+def _ssh_runtime() -> dict[str, str]:
+    """Return why the SSH runtime does not work here, found by running it, and why it is not that of this release."""
+    if not os.path.isfile(f"{RUNTIME_ON_HOST}/{RUNTIME_MANIFEST}"):
+        return {"ssh": "", "ssh_release": ""}  # `_missing` says so
+    found = {"ssh": "", "ssh_release": ""}
+    if not ssh_runtime.is_of_this_release(RUNTIME_ON_HOST):
+        found["ssh_release"] = f"The SSH runtime {RUNTIME_ON_HOST} is of another release of the collection."
+    try:
+        runtime_proof.prove(Path(RUNTIME_ON_HOST))
+    except (SessionError, OSError) as error:
+        found["ssh"] = f"The SSH runtime {RUNTIME_ON_HOST} does not work here: {message_of(error)}"
+    return found
 
 
 def _kernel(nftables: bool) -> dict[str, Any]:

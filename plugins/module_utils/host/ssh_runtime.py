@@ -17,6 +17,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -34,11 +35,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     RUNTIME_ON_HOST,
     SERVER_PARTS,
     SHELL,
+    environment_file,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import runtime_proof
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Change
 from ansible_collections.cluster_compute.session.plugins.module_utils.replica import session_run
 
-FORM = "2"
+FORM = "3"
 """The form of the folder; another one has it built anew."""
 
 PYTHON = "/usr/bin/python3"
@@ -56,15 +59,37 @@ SECONDS = 300.0
 """For how long to wait for another apt-get to end."""
 
 SESSION_RUN = "session_run"
-_LIST = """
+UNREAD = ("/etc/hosts.allow", "/etc/hosts.deny", "/etc/ld.so.preload", "/etc/nologin")
+"""Files of an image that are meant for its own programs, and that no setting keeps OpenSSH and what it is made of from
+reading: the rules of libwrap, what every program has to load, who may log in."""
+
+_RUNS = (
+    (0, ("/bin/true",)),
+    (2, ("--on", "nobody", "/bin/true")),
+    (2, ("--unknown",)),
+    (127, ("-n", "2", "/no/such/program")),
+)
+"""How session-run is called to see what it loads, and how each of these calls ends."""
+_TRACE = f"""\
 import importlib, os, sys
-for name in sys.argv[1:]:
+folder, argv = {{folder!r}}, sys.argv[1:]
+for name in ("encodings.ascii", "encodings.latin_1", "traceback"):
     importlib.import_module(name)
-library = os.path.dirname(os.__file__)
-files = {getattr(module, "__file__", None) or "" for module in sys.modules.values()}
-print(library, *sorted(file for file in files if file.startswith(library) and file.endswith(".py")), sep="\\n")
+sys.path.insert(0, folder)
+import {SESSION_RUN}
+sys.path.remove(folder)
+{SESSION_RUN}.RUNTIME, {SESSION_RUN}.ENVIRONMENT = folder, folder + "/environment"
+try:
+    code = {SESSION_RUN}.main(argv)
+finally:
+    library = os.path.dirname(os.__file__)
+    files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    lines = [os.__file__, *(file for file in files if file.startswith(library + "/"))]
+    with open(folder + "/loaded", "a") as report:
+        report.write("".join(line + "\\n" for line in lines))
+raise SystemExit(code)
 """
-"""Prints the folder of the standard library, and the modules in it that those named need."""
+"""Is session-run, and writes down at its end which modules of the standard library it has loaded."""
 _CONFIGURATION = f"{DIRECTORY}/ssh"
 _TORCHRUN = f"""# The image's own torchrun. Where its flags say that one replica is all, what the session says of the
 # others must not count: --standalone keeps the number of nodes, and would wait for them for ever.
@@ -142,7 +167,7 @@ _SCRIPTS = {
     # Python is started by the loader: patchelf makes programs of it that crash at once (3.13 of Debian 13).
     "bin/session-run": f"exec {RUNTIME}/LOADER --library-path {RUNTIME}/lib {RUNTIME}/libexec/python3 -I -S"
     f' {RUNTIME}/lib/{SESSION_RUN}.pyc "$@"',
-    "bin/ssh": f'exec {RUNTIME}/libexec/ssh -F {_CONFIGURATION}/ssh_config "$@"',
+    "bin/ssh": f'export OPENSSL_CONF=/dev/null\nexec {RUNTIME}/libexec/ssh -F {_CONFIGURATION}/ssh_config "$@"',
     "bin/scp": f'exec {RUNTIME}/libexec/scp -S {RUNTIME}/bin/ssh "$@"',
     "bin/sftp": f'exec {RUNTIME}/libexec/sftp -S {RUNTIME}/bin/ssh "$@"',
 }
@@ -203,14 +228,15 @@ def _closure(root: str) -> dict[str, str]:
             files[f"libexec/{name}"] = found
         elif name in PROGRAMS:
             raise BuildFailed(f"The program {source} is not on this host and in none of {', '.join(PACKAGES)}.")
+    files.update(_modules())
     folders = [str(library_file.parent) for library_file in Path(root).rglob("*.so*")] if root else []
     environment = {**os.environ, "LC_ALL": "C", "LD_LIBRARY_PATH": ":".join(dict.fromkeys(folders))}
-    for file in list(files.values()):
+    for file in [source for source in files.values() if not source.endswith(".py")]:
         for name, library, missing in _LIBRARY.findall(_run("ldd", file, environment=environment)):
             if missing:
                 raise BuildFailed(f"The library {missing} of {file} is not on this host.")
             files[f"lib/{os.path.basename(name or library)}"] = library
-    return {**files, **_modules()}
+    return files
 
 
 def _source_of_session_run() -> str:
@@ -226,14 +252,35 @@ def _source_of_session_run() -> str:
 def _modules() -> dict[str, str]:
     """Return the modules of the standard library that `session_run` needs, as the host's own Python finds them.
 
-    Python looks for them from its own place upwards, by the file os.py (site(3), sys.prefix).
+    They are those that real runs of it load, as a launcher and as an agent: modules load others as late as when a class
+    is made or an error is shown. Python looks for them from its own place upwards, by the file os.py (site(3),
+    sys.prefix).
     """
-    source = _source_of_session_run()
-    names = sorted({line.split()[1] for line in source.splitlines() if line.startswith(("import ", "from "))})
-    answer = _run(PYTHON, "-I", "-S", "-c", _LIST, *names, "encodings.ascii", "encodings.latin_1")
-    library, *modules = answer.splitlines()
-    version = os.path.basename(library)
-    return {f"lib/{version}/{os.path.relpath(module, library)}": module for module in [f"{library}/os.py", *modules]}
+    with tempfile.TemporaryDirectory(prefix="cluster-compute-trace-") as name:
+        folder = Path(name)
+        (folder / f"{SESSION_RUN}.py").write_text(_source_of_session_run(), encoding="utf-8")
+        (folder / "trace.py").write_text(_TRACE.format(folder=name), encoding="utf-8")
+        values = {"BACKENDAI_CLUSTER_HOSTS": "main1,sub1", "BACKENDAI_CLUSTER_HOST": "main1", "MASTER_PORT": "29500"}
+        (folder / "environment").write_text(environment_file(values), encoding="utf-8")
+        command = [PYTHON, "-I", "-S", "-B", str(folder / "trace.py")]
+        (folder / "bin").mkdir()
+        # The other replica is this one as well: its agent is what the last word of the client's command line says.
+        for program, text in (("session-run", f'{shlex.join(command)} "$@"'), ("ssh", "for last; do :; done\n$last")):
+            (folder / "bin" / program).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+            os.chmod(folder / "bin" / program, 0o755)  # noqa: S103 - it is gone in a moment
+        for wanted, argv in _RUNS:
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
+                [*command, *argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+            )
+            if done.returncode != wanted:
+                raise BuildFailed(
+                    f"session-run {shlex.join(argv)} ended with {done.returncode} on this host's {PYTHON}, and not "
+                    f"with {wanted}: {(done.stderr + done.stdout).strip()}"
+                )
+        library, *loaded = dict.fromkeys((folder / "loaded").read_text(encoding="utf-8").splitlines())
+    top = os.path.dirname(library)
+    modules = [library, *(file for file in sorted(loaded) if file.endswith((".py", ".so")))]
+    return {f"lib/{os.path.basename(top)}/{os.path.relpath(module, top)}": module for module in modules}
 
 
 def _first(*paths: str) -> str | None:
@@ -242,11 +289,21 @@ def _first(*paths: str) -> str | None:
 
 def _manifest(files: dict[str, str]) -> str:
     """Return what the runtime is made of, one line a file: its name and the digest of the file it comes from."""
-    written = repr([*sorted(_SCRIPTS.items()), _source_of_session_run()])
-    lines = [f"form {FORM}", f"scripts {hashlib.sha256(written.encode()).hexdigest()}"]
+    lines = _of_this_release()
     for name, source in sorted(files.items()):
         lines.append(f"{name} {hashlib.sha256(Path(source).read_bytes()).hexdigest()}")
     return "\n".join(lines) + "\n"
+
+
+def _of_this_release() -> list[str]:
+    """Return the lines of a manifest that this release makes, whatever the host's distribution has."""
+    written = repr([*sorted(_SCRIPTS.items()), _source_of_session_run()])
+    return [f"form {FORM}", f"scripts {hashlib.sha256(written.encode()).hexdigest()}"]
+
+
+def is_of_this_release(path: str = RUNTIME_ON_HOST) -> bool:
+    """Tell whether the runtime that this host has is what this release would make of the same distribution."""
+    return _read_manifest(Path(path)).splitlines()[:2] == _of_this_release()
 
 
 def _build(target: Path, root: str, files: dict[str, str], manifest: str) -> None:
@@ -263,14 +320,30 @@ def _build(target: Path, root: str, files: dict[str, str], manifest: str) -> Non
         (made / f"lib/{SESSION_RUN}.py").write_text(_source_of_session_run(), encoding="utf-8")
         _compile(made)
         for name in files:
+            if not name.endswith(".py"):
+                _keep_from(made / name, UNREAD)
             if name.startswith("libexec/") and files[name] != PYTHON:
                 options = ("--set-interpreter", f"{RUNTIME}/{loader}", "--force-rpath", "--set-rpath", f"{RUNTIME}/lib")
                 _run("patchelf", *options, str(made / name))
         _keep_licences(made / "share" / "licences", root, files.values())
         (made / RUNTIME_MANIFEST).write_text(manifest, encoding="utf-8")
+        try:
+            runtime_proof.prove(made)
+        except SessionError as error:
+            raise BuildFailed(f"The SSH runtime was built and does not work on this host. {error}") from error
         _move(made, target)
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def _keep_from(file: Path, paths: Iterable[str]) -> None:
+    """Have a program or library look for files of an image where there never is one, by a name as long as theirs."""
+    before = after = file.read_bytes()
+    for path in paths:
+        nowhere = "/proc/self/".ljust(len(path), "-")
+        after = re.sub(rb"(?<![\w./-])" + re.escape(path.encode()) + rb"\0", nowhere.encode() + b"\0", after)
+    if after != before:
+        file.write_bytes(after)
 
 
 def _compile(made: Path) -> None:

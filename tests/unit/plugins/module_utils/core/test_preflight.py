@@ -80,7 +80,7 @@ def observation(number: int) -> dict[str, Any]:
         "subnets": ["192.0.0.0/16"],
         "vnis": [],
         "encryption": "",
-        "packages": {"missing": [], "boot": "", "runtime": ""},
+        "packages": {"missing": [], "boot": "", "runtime": "", "ssh": "", "ssh_release": ""},
         "kernel": {
             "release": "6.1.0",
             "links": "",
@@ -204,6 +204,8 @@ def put(path: str, value: Any) -> Break:
         (put("engine/limits_swap", False), WARNING, "engine", "swapaccount=1"),
         (put("packages/missing", ["the package iproute2"]), ERROR, "prepared", "It lacks the package iproute2."),
         (put("packages/boot", "The program is old."), WARNING, "prepared", "prepare_hosts"),
+        (put("packages/ssh", "It does not work: no module."), ERROR, "prepared", "It does not work: no module."),
+        (put("packages/ssh_release", "The SSH runtime is old."), WARNING, "prepared", "prepare_hosts"),
         (put("host/overlays", None), WARNING, "prepared", "Its containers are not kept out of the overlays"),
         (put("host/overlays/last", 5000), WARNING, "prepared", "UDP port 4789 and the identifiers 4096-16777215"),
         (put("host/overlays/port", 8472), WARNING, "prepared", "Until then each launch in the group writes rules"),

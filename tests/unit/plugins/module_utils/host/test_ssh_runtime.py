@@ -65,6 +65,35 @@ def test_what_ldd_says_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    "where", ["class Agent:", "def main(argv: list[str]) -> int:", "def _ended(self, number: int,"]
+)
+def test_what_session_run_loads_late_is_in_the_runtime(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ssh_runtime._source_of_session_run()
+    head = next(line for line in source.splitlines() if where in line)
+    indent = " " * (len(head) - len(head.lstrip()) + 4)
+    late = source.replace(head, f"{head}\n{indent}import colorsys\n")
+    monkeypatch.setattr(ssh_runtime, "_source_of_session_run", lambda: late)
+    found = ssh_runtime._modules()
+    assert any(name.endswith("/colorsys.py") for name in found)
+    assert {name.split("/")[1] for name in found} == {name.split("/")[1] for name in found if name.endswith("/os.py")}
+
+
+def test_a_runtime_is_not_built_of_what_session_run_fails_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ssh_runtime._source_of_session_run()
+    monkeypatch.setattr(ssh_runtime, "_source_of_session_run", lambda: f"{source}\nimport no_such_module\n")
+    with pytest.raises(ssh_runtime.BuildFailed, match="No module named 'no_such_module'"):
+        ssh_runtime._modules()
+
+
+def test_programs_do_not_read_what_is_meant_for_those_of_an_image(tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    kept = b"\0a/etc/hosts.deny\0/etc/hosts.deny.d\0/etc/hosts\0"
+    library.write_bytes(b"\x7fELF\0/etc/hosts.deny\0%/etc/nologin\0" + kept)
+    ssh_runtime._keep_from(library, ssh_runtime.UNREAD)
+    assert library.read_bytes() == b"\x7fELF\0/proc/self/----\0%/proc/self/-\0" + kept
+
+
+@pytest.mark.parametrize(
     ("arguments", "alone"),
     [
         ("train.py", False),
