@@ -162,6 +162,9 @@ class Host(Images, Jobs):
             if all(container["Labels"].get(key) == value for key, value in (labels or {}).items())
         ]
 
+    def examinations(self, _prefix: str) -> list[dict[str, Any]]:
+        return []
+
     def networks(self, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
         return [
             network

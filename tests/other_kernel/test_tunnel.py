@@ -89,6 +89,10 @@ class NoEngine:
         """Return no containers."""
         return []
 
+    def examinations(self, _prefix: str) -> list[Any]:
+        """Return no containers of images."""
+        return []
+
     def networks(self, _labels: object = None) -> list[Any]:
         """Return no networks."""
         return []
