@@ -555,6 +555,47 @@ def test_who_waits_is_told_of_a_teardown(host: Host) -> None:
             waiting.result()
 
 
+NEVER_WELL = "HEALTHCHECK --interval=5m CMD false"
+
+
+def test_a_health_check_that_nobody_asked_for_decides_nothing(host: Host, image_with: Callable[..., str]) -> None:
+    ill = image_with("true", "HEALTHCHECK --interval=1s --retries=1 CMD false")
+    session = host.launch(size=2, image=ill)
+    health = "{{.State.Health.Status}}"
+    assert until(lambda: output_of("docker", "inspect", "-f", health, "demo-main1").strip() == "unhealthy")
+    assert session.bring("started", timeout=1)["actions"] == []
+    session.remove()
+    db = {"name": "db", "replicas": 1}
+    session = host.plan(image=ill, roles=[{"name": "main", "after": ["db"]}, {**db, "image": BUSYBOX}])
+    session.bring("held")
+    assert session.bring("started", roles=["db"])["begun"] == ["db1"]
+    assert session.bring("started", timeout=1)["replicas"], "nobody comes after main"
+
+
+@pytest.mark.parametrize(
+    ("check", "why"),
+    [
+        (NEVER_WELL, "not known yet: it is tried for the first time after 300 s"),
+        (
+            "HEALTHCHECK --interval=1s --retries=1 CMD echo no database; false",
+            "unhealthy: it was tried every 1 s and failed the last",
+        ),
+    ],
+    ids=["not tried yet", "ill"],
+)
+def test_who_is_not_healthy_keeps_those_that_come_after(
+    check: str, why: str, host: Host, image_with: Callable[..., str]
+) -> None:
+    db = {"name": "db", "replicas": 1, "image": image_with("true", check)}
+    session = host.plan(roles=[{"name": "main", "after": ["db"]}, db])
+    session.bring("held")
+    expected = rf"db1 on here runs, and roles come after 'db', .* by the HEALTHCHECK of its image first; that is {why}"
+    with pytest.raises(SessionError, match=expected) as raised:
+        session.bring("started", roles=["db"], timeout=4)
+    message = raised.value.args[0]
+    assert message.endswith("raise launch_ready_timeout." if check == NEVER_WELL else "\n| no database")
+
+
 # ---- verified -------------------------------------------------------------------------------------------------------
 
 

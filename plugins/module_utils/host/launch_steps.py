@@ -277,7 +277,8 @@ def await_roles(
     """
     replicas = [replica for replica in plan.on(host) if replica.role in roles]
     try:
-        ready = wait_until_ready(engine, plan, replicas, time.monotonic() + timeout, waits=waits, check=check)
+        deadline = time.monotonic() + timeout
+        ready = wait_until_ready(engine, plan, replicas, deadline, waits=waits, check=check, healthy=True)
     except PeersSilent as error:
         return {"unproven": str(error)}
     return {"begun": [replica["name"] for replica in ready]}

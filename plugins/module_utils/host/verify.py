@@ -56,6 +56,8 @@ SERVER_SECONDS = 5.0
 """For how long an SSH server that was just started may not listen yet."""
 PATIENCE = 5.0
 """Seconds until the first reply of a peer, whose end may still be coming up."""
+EVERY_HEALTHCHECK = 30_000_000_000
+"""Nanoseconds between two tries of a HEALTHCHECK that does not say it (Docker Engine API, HealthConfig)."""
 ROUND = 2.0
 """Seconds for which a peer is waited for before it is asked whether that is of use."""
 
@@ -112,22 +114,34 @@ def wait_until_ready(
     *,
     waits: bool = True,
     check: Callable[[], None] = lambda: None,
+    healthy: bool = False,
 ) -> list[dict[str, Any]]:
-    """Wait until replicas run, are healthy and listen where their role says so; return what `verify` begins with.
+    """Wait until replicas run and listen where their role says so; return what `verify` begins with.
 
     deadline: of the monotonic clock. waits: whether one that runs may take until then to get ready. check: as in
-    `verify`. Raises VerificationFailed, and PeersSilent where one is not ready that is not waited for.
+    `verify`. healthy: whether those of roles that others come after have to be healthy as well, by their image's check.
+    Raises VerificationFailed, and PeersSilent where one is not ready that is not waited for.
     """
     ports = {role["name"]: role.get("ready_port") for role in plan.request["roles"]}
-    return [_wait_until_ready(engine, replica, ports.get(replica.role), deadline, waits, check) for replica in replicas]
+    awaited = {name for role in plan.request["roles"] for name in role.get("after", ())} if healthy else set()
+    return [
+        _wait_until_ready(engine, replica, ports.get(replica.role), replica.role in awaited, deadline, waits, check)
+        for replica in replicas
+    ]
 
 
 def _wait_until_ready(
-    engine: Engine, replica: Replica, port: int | None, deadline: float, waits: bool, check: Callable[[], None]
+    engine: Engine,
+    replica: Replica,
+    port: int | None,
+    healthy: bool,
+    deadline: float,
+    waits: bool,
+    check: Callable[[], None],
 ) -> dict[str, Any]:
     delay = 0.05
     while True:
-        result = _wait_until_running(engine, replica, deadline, waits, check)
+        result = _wait_until_running(engine, replica, healthy, deadline, waits, check)
         # A service that only its own replica reaches is of no use to the others.
         seen = listening_addresses(result["pid"], port) if port is not None else set()
         if port is None or seen & {replica.address, *EVERYWHERE}:
@@ -151,7 +165,7 @@ def _not_ready(replica: Replica) -> PeersSilent:
 
 
 def _wait_until_running(
-    engine: Engine, replica: Replica, deadline: float, waits: bool, check: Callable[[], None]
+    engine: Engine, replica: Replica, healthy: bool, deadline: float, waits: bool, check: Callable[[], None]
 ) -> dict[str, Any]:
     delay = 0.05
     while True:
@@ -162,8 +176,9 @@ def _wait_until_running(
                 f"The container {replica.container} on {replica.host} does not exist: somebody has removed it."
             )
         state = found["State"]
-        health = (state.get("Health") or {}).get("Status", "healthy")
-        if state["Status"] == "running" and health == "healthy":
+        is_running = state["Status"] == "running"
+        health = (state.get("Health") or {}).get("Status", "healthy") if healthy else "healthy"
+        if is_running and health == "healthy":
             return {
                 "name": replica.name,
                 "host": replica.host,
@@ -174,20 +189,39 @@ def _wait_until_running(
                 "pid": state["Pid"],
                 "runtime": found["HostConfig"].get("Runtime"),
             }
-        if state["Status"] == "running" and not waits:
+        if is_running and not waits:
             raise _not_ready(replica)
+        if is_running and time.monotonic() > deadline:
+            raise VerificationFailed(_not_healthy(replica, found))
         if state["Status"] in ("exited", "dead") or time.monotonic() > deadline:
             _see_teardown(check)
-            health_text = "" if health == "healthy" else f", health {health}"
             raise VerificationFailed(
                 f"The replica {replica.name} on {replica.host} is not running: its container "
-                f"{replica.container} is {state['Status']}{health_text}, exit code {state['ExitCode']}"
+                f"{replica.container} is {state['Status']}, exit code {state['ExitCode']}"
                 f"{', killed for want of memory' if state.get('OOMKilled') else ''}. "
                 f"{state.get('Error') or ''}\n{_last_output(engine.logs(replica.container, 20))}"
             )
         check()
         time.sleep(delay)
         delay = min(delay * 2, 1.0)
+
+
+def _not_healthy(replica: Replica, found: Mapping[str, Any]) -> str:
+    """Return why the roles that come after a replica's cannot start, by what the engine says of its health."""
+    health = found["State"]["Health"]
+    tries = health.get("Log") or []
+    seconds = ((found["Config"].get("Healthcheck") or {}).get("Interval") or EVERY_HEALTHCHECK) / 1e9
+    why = (
+        f"{health['Status']}: it was tried every {seconds:g} s and failed the last {health['FailingStreak']} times"
+        if tries
+        else f"not known yet: it is tried for the first time after {seconds:g} s"
+    )
+    return (
+        f"The replica {replica.name} on {replica.host} runs, and roles come after {replica.role!r}, so that it has to "
+        f"be healthy by the HEALTHCHECK of its image first; that is {why}. Have the role start what the check asks "
+        "for, give the image another one, or raise launch_ready_timeout."
+        + "".join(f"\n{OUTPUT}{line}" for line in _lines(str(tries[-1].get("Output") if tries else ""))[-20:])
+    )
 
 
 def _see_teardown(check: Callable[[], None]) -> None:
@@ -212,9 +246,13 @@ def _prove_server(replica: Replica, pid: int) -> None:
         )
 
 
+def _lines(text: str) -> list[str]:
+    return text[-LONGEST_OUTPUT:].strip().splitlines()
+
+
 def _last_output(text: str) -> str:
     """Return how a failure goes on: with what the replica wrote last, or that it wrote nothing."""
-    lines = text[-LONGEST_OUTPUT:].strip().splitlines()
+    lines = _lines(text)
     if not lines:
         return "It wrote nothing. Its program has to stay in the foreground."
     return "\n".join(["Its last output:", *(OUTPUT + line for line in lines)])
