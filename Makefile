@@ -52,7 +52,7 @@ lint: setup ## Static checks: style, types, YAML, playbooks, shell, changelog
 
 .PHONY: unit
 unit: setup ## Unit tests of the core, the modules and the tools
-	@tools/need.sh ssh=openssh-client
+	@tools/need.sh ssh=openssh-client fish=fish tcsh=tcsh mksh=mksh
 	pytest tests/unit
 
 .PHONY: contract
@@ -87,12 +87,12 @@ pictures: lab-up ## Make the pictures of the documentation anew, from a session 
 
 .PHONY: sanity
 sanity: setup ## ansible-test sanity and ansible-test units
-	@tools/need.sh shellcheck=shellcheck
+	@tools/need.sh shellcheck=shellcheck fish=fish tcsh=tcsh mksh=mksh
 	@tools/sanity.sh
 
 .PHONY: matrix
 matrix: setup ## Unit, contract and sanity tests, and sessions on a lab, with every supported ansible-core that can run here
-	@tools/need.sh shellcheck=shellcheck
+	@tools/need.sh shellcheck=shellcheck fish=fish tcsh=tcsh mksh=mksh
 	@python tools/matrix.py --lab
 
 .PHONY: other-kernel

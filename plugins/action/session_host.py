@@ -34,6 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry
     REFUSED,
     UNKEPT,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.any_shell import for_any_shell
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.broken_module import of_broken_module
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import (
     answer_in,
@@ -58,6 +59,10 @@ SPOKEN = {"module_stderr", "module_stdout", "msg"}
 """What Ansible shows of an answer as it is."""
 ANY_PYTHON = "$(command -v /usr/bin/python3 || command -v python3 || echo /usr/bin/python3)"
 """For a host of which nobody says which Python to use: the one whose libraries the distribution's packages bring."""
+
+
+DISCOVERED = ("auto", "auto_silent", "auto_legacy", "auto_legacy_silent")
+"""Values of ansible_python_interpreter that leave the choice to Ansible."""
 
 
 class ActionModule(ActionBase):
@@ -136,18 +141,21 @@ class ActionModule(ActionBase):
         others = task_vars.get("ansible_delegated_vars") or {}
         known = others.get(self._task.delegate_to, task_vars) if self._task.delegate_to else task_vars
         named = self._templar.template(C.config.get_config_value("INTERPRETER_PYTHON", variables=known))
-        if not named or str(named).startswith("auto"):
+        if not named or str(named) in DISCOVERED:
             return ANY_PYTHON
-        return shlex.quote(str(named))
+        return str(named)  # with arguments, ~ or a variable of the shell, as Ansible takes it
 
     def _execute(self, command: str, content: bytes) -> dict[str, Any]:
         """Run a command on the host with *content* on its standard input, again where its SSH server is too busy."""
-        command = " ".join(part for part in (self._compute_environment_string(), command) if part)
+        environment: dict[str, Any] = {}
+        self._compute_environment_string(environment)  # whose text is for the shell of ansible_shell_type
+        command = " ".join([*(f"{name}={shlex.quote(str(value))}" for name, value in environment.items()), command])
         become = self._connection.become
         aside = ""
         if not self._connection.has_pipelining or getattr(become, "require_tty", False):
             aside = self._written(content)
             command, content = f"{command} < {shlex.quote(aside)}", b""
+        command = for_any_shell(command)
         for number in range(1, TRIES):
             try:
                 return dict(self._low_level_execute_command(command, in_data=content or None))

@@ -77,26 +77,36 @@ from ansible.plugins.connection import ConnectionBase
 from ansible.plugins.loader import become_loader, connection_loader
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.action.session_host import PAUSE, PROXIED, TRIES, TURNED_AWAY
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.any_shell import for_any_shell
 
 CHUNK = 32 * 1024**2
 """Bytes of a file that are copied with one command: what is copied lies in memory whole."""
 NOT_RUNNING = "cluster-compute: this container does not run here"
 """What the command on the host adds where the reason for its failure is no failure of what ran in the replica."""
+BEGINS = "cluster-compute: this is where the replica's output begins"
+"""What the command on the host writes first. What stands before is of the host's login shell, or of become there."""
 INSPECT = "docker container inspect --format '{{.State.Running}}'"
 
 
 def host_command(container: str, command: str, user: str | None, with_input: bool) -> str:
-    """Return the shell command for the host that runs the shell command *command* in a container.
+    """Return the command for any shell of the host that runs the shell command *command* in a container.
 
-    It ends as *command* does. Where it fails, and the container does not run (any more), it says `NOT_RUNNING`: docker
-    exec has no exit code of its own for that.
+    It says `BEGINS`, and ends as *command* does. Where it fails, and the container does not run (any more), it says
+    `NOT_RUNNING`: docker exec has no exit code of its own for that.
     """
     argv = ["docker", "exec"]
     argv += ["-i"] if with_input else []
     argv += ["-u", user] if user else []
     argv += [container, "/bin/sh", "-c", command]
     inspect = f'"$({INSPECT} {shlex.quote(container)} 2>/dev/null)"'
-    return f"{shlex.join(argv)}; code=$?; [ $code = 0 ] || [ {inspect} = true ] || echo {NOT_RUNNING!r} >&2; exit $code"
+    ends = f"code=$?; [ $code = 0 ] || [ {inspect} = true ] || echo {NOT_RUNNING!r} >&2; exit $code"
+    return for_any_shell(f'echo "{BEGINS}"; {shlex.join(argv)}; {ends}')
+
+
+def replica_output(output: bytes) -> bytes | None:
+    """Return what a replica wrote, out of the output of its host; None where the host ran nothing."""
+    _before, found, after = output.partition(f"{BEGINS}\n".encode())
+    return after if found else None
 
 
 class Connection(ConnectionBase):  # type: ignore[misc]
@@ -143,15 +153,22 @@ class Connection(ConnectionBase):  # type: ignore[misc]
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:
         """Run a shell command in the replica; return its exit code, standard output and error.
 
-        Raises AnsibleConnectionFailure where the host cannot be reached or the container does not run there.
+        Raises AnsibleConnectionFailure where the host cannot be reached, ran nothing, or does not run the container.
         """
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
         container = self.get_option("container")
         argv = host_command(container, to_native(cmd), self.get_option("container_user"), bool(in_data))
-        code, out, err = self._run_on_host(argv, in_data)
+        host = self.get_option("host_variables").get("inventory_hostname")
+        code, written, err = self._run_on_host(argv, in_data)
+        out = replica_output(written)
+        if out is None:
+            reason = to_native(err + written, errors="surrogate_or_replace").strip() or "it wrote nothing"
+            raise AnsibleConnectionFailure(
+                f"Nothing was run in the container {container}, because the login shell or become on {host} ended with "
+                f"code {code}: {reason}. Check what the shell of the host's user does with a command."
+            )
         if code != 0 and to_bytes(NOT_RUNNING) in out + err:
             reason = to_native(err or out, errors="surrogate_or_replace").replace(NOT_RUNNING, "").strip()
-            host = self.get_option("host_variables").get("inventory_hostname")
             raise AnsibleConnectionFailure(f"The container {container} does not run on {host}: {reason}")
         return code, out, err
 
@@ -169,9 +186,6 @@ class Connection(ConnectionBase):  # type: ignore[misc]
                 Display().v("The SSH server is too busy and turned the connection away; trying again.")
                 time.sleep(number * random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
                 continue
-            mark = to_bytes(self._host_become.success) if self._host_become is not None else b""
-            if mark and out.startswith(mark):  # which connections leave to the action
-                out = out.partition(b"\n")[2]
             return int(code), out, err
         raise AssertionError("The last try returns or raises.")
 

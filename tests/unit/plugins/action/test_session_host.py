@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -47,18 +49,28 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     )
     module._templar = SimpleNamespace(template=lambda value: value)
     calls: list[tuple[str, bytes | None]] = []
-    found = SimpleNamespace(action=module, calls=calls, say=lambda _command, _input: "", rc=0, stderr="")
+    found = SimpleNamespace(
+        action=module, calls=calls, say=lambda _command, _input: "", rc=0, stderr="", environment={}
+    )
 
-    def execute(command: str, in_data: bytes | None = None) -> dict[str, Any]:
+    def execute(whole: str, in_data: bytes | None = None) -> dict[str, Any]:
+        command = script_in(whole)
         calls.append((command, in_data))
         return {"rc": found.rc, "stdout": found.say(command, in_data), "stderr": found.stderr}
 
     module._low_level_execute_command = execute
-    module._compute_environment_string = lambda: ""
+    module._compute_environment_string = lambda environment: environment.update(found.environment)
     found.run = lambda **task_vars: module.run(
         task_vars={"ansible_python_interpreter": "/usr/bin/python3", "inventory_hostname": "h1", **task_vars}
     )
     return found
+
+
+def script_in(command: str) -> str:
+    """Return what the command for a host's login shell has /bin/sh run."""
+    found = re.fullmatch(r"/bin/sh -c '.*echo (\S+)\|base64 -d.*'", command)
+    assert found, command
+    return base64.b64decode(found[1]).decode()
 
 
 def answer(_command: str, _input: bytes | None) -> str:
@@ -188,10 +200,18 @@ def test_where_input_cannot_be_sent_it_goes_by_a_file(host: Any) -> None:
 
 def test_which_python(host: Any) -> None:
     host.say = answer
-    host.run(ansible_python_interpreter="auto_silent")
-    assert host.calls[-1][0].startswith("$(command -v /usr/bin/python3 || ")
-    host.run(ansible_python_interpreter="/opt/my python/bin/python3")
-    assert host.calls[-1][0].startswith("'/opt/my python/bin/python3' -I ")
+    for value in ("auto", "auto_silent", "auto_legacy", "auto_legacy_silent", ""):
+        host.run(ansible_python_interpreter=value)
+        assert host.calls[-1][0].startswith("$(command -v /usr/bin/python3 || ")
+    for value in ("/usr/bin/env python3", "python3.11 -E", "~/venv/bin/python", "$HOME/venv/bin/python"):
+        host.run(ansible_python_interpreter=value)
+        assert host.calls[-1][0].startswith(f"{value} -I "), "as Ansible's own modules are started"
+
+
+def test_the_environment_of_a_task_is_for_sh_whatever_shell_the_host_is_said_to_have(host: Any) -> None:
+    host.say, host.environment = answer, {"HTTP_PROXY": "http://a b'c", "N": 3}
+    host.run()
+    assert host.calls[-1][0].startswith("HTTP_PROXY='http://a b'\"'\"'c' N=3 /usr/bin/python3 -I ")
 
 
 def test_arguments_are_checked_before_the_host_is_called(host: Any) -> None:

@@ -10,7 +10,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.connection.replica import NOT_RUNNING, host_command
+from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.cluster_compute.session.plugins.connection import replica
+from ansible_collections.cluster_compute.session.plugins.connection.replica import (
+    NOT_RUNNING,
+    host_command,
+    replica_output,
+)
+
+LOGIN_SHELLS = ("sh", "bash", "fish", "tcsh", "mksh")
+HOSTILE = "echo 'a b' \"$HOME\" \\\\ \\' !! !1 %self ~ {a,b} `x` * ? [x] ^a ^ #\n\techo é; exit 3"
+"""What shells read in ways of their own."""
 
 
 @pytest.fixture
@@ -25,13 +35,22 @@ def client(tmp_path: Path) -> dict[str, str]:
     return {"PATH": f"{tmp_path}:{os.environ['PATH']}", "STATE": "true", "CODE": "0"}
 
 
-def run(command: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=False)
+@pytest.fixture(params=LOGIN_SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-def test_the_command_gets_through_two_shells_as_it_is(client: dict[str, str]) -> None:
-    done = run(host_command("train-main1", "echo 'a b' \"$HOME\"; exit 3", None, False), client)
-    assert done.stdout.splitlines() == ["exec", "train-main1", "/bin/sh", "-c", "echo 'a b' \"$HOME\"; exit 3"]
+def run(command: str, environment: dict[str, str], shell: str = "sh") -> subprocess.CompletedProcess[str]:
+    """Return how a login shell of the host, started as sshd does, ended; output is the replica's."""
+    done = subprocess.run([shell, "-c", command], env=environment, capture_output=True, text=True, check=False)
+    out = replica_output(done.stdout.encode())
+    assert out is not None, done
+    return subprocess.CompletedProcess(done.args, done.returncode, out.decode(), done.stderr)
+
+
+def test_the_command_gets_through_two_shells_as_it_is(client: dict[str, str], shell: str) -> None:
+    done = run(host_command("train-main1", HOSTILE, None, False), client, shell)
+    assert done.stdout == f"exec\ntrain-main1\n/bin/sh\n-c\n{HOSTILE}\n"
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -42,7 +61,32 @@ def test_input_and_another_user_are_asked_for_only_where_they_are_needed(client:
 
 @pytest.mark.parametrize(("state", "message"), [("true", ""), ("false", NOT_RUNNING), ("", NOT_RUNNING)])
 def test_a_failure_is_the_replicas_own_only_while_its_container_runs(
-    state: str, message: str, client: dict[str, str]
+    state: str, message: str, client: dict[str, str], shell: str
 ) -> None:
-    done = run(host_command("c", "false", None, False), {**client, "STATE": state, "CODE": "7"})
+    done = run(host_command("c", "false", None, False), {**client, "STATE": state, "CODE": "7"}, shell)
     assert (done.returncode, done.stderr.strip()) == (7, message)
+
+
+@pytest.mark.parametrize(
+    ("written", "output"),
+    [
+        (f"Welcome!\nBECOME-SUCCESS-abc\n{replica.BEGINS}\n\0binary\n", "\0binary\n"),
+        (f"{replica.BEGINS}\n", ""),
+        ("This account is currently not available.\n", None),
+        ("", None),
+    ],
+)
+def test_what_the_login_shell_says_is_not_taken_for_output_of_the_replica(written: str, output: str | None) -> None:
+    found = replica_output(written.encode())
+    assert found == (None if output is None else output.encode())
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, b""), (1, b"This account is currently not available.\n")])
+def test_a_login_shell_that_runs_nothing_is_no_success(monkeypatch: pytest.MonkeyPatch, code: int, said: bytes) -> None:
+    connection = object.__new__(replica.Connection)
+    connection._connected = True
+    options = {"container": "train-main1", "container_user": None, "host_variables": {"inventory_hostname": "h1"}}
+    monkeypatch.setattr(connection, "get_option", options.__getitem__)
+    monkeypatch.setattr(connection, "_run_on_host", lambda _command, _in_data: (code, said, b""))
+    with pytest.raises(AnsibleConnectionFailure, match=f"Nothing was run .* on h1 ended with code {code}"):
+        connection.exec_command("exit 3")
