@@ -35,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.events imp
     send,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     read_asker,
     resource_group,
@@ -76,6 +77,9 @@ class ActionModule(ActionBase):
         """Return the next state, having paused where the verb shall try again."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
+        refused = refusal(self._task, task_vars)
+        if refused is not None:
+            return {"failed": True, "msg": refused}
         _result, arguments = self.validate_argument_spec(
             {
                 "verb": {"type": "str", "required": True, "choices": list(VERBS)},

@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.events imp
     read_receiver,
     send,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
 
 
 class ActionModule(ActionBase):
@@ -33,6 +34,9 @@ class ActionModule(ActionBase):
         """Return why the verb failed, if it did, having told who listens; fail for a receiver that is none."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
+        refused = refusal(self._task, task_vars)
+        if refused is not None:
+            return {"failed": True, "msg": refused}
         checks = bool(self._task.check_mode)
         _result, arguments = self.validate_argument_spec(
             {

@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
 
 
 class ActionModule(ActionBase):
@@ -24,6 +25,9 @@ class ActionModule(ActionBase):
         """Return the overview, of all sessions or of one."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
+        refused = refusal(self._task, task_vars)
+        if refused is not None:
+            return {"failed": True, "msg": refused}
         _result, arguments = self.validate_argument_spec(
             {
                 "hosts": {"type": "dict", "required": True},

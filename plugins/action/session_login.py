@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     check_directory,
     client_files,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker
 
 
@@ -35,6 +36,9 @@ class ActionModule(ActionBase):
         """Return the two files and how to use them; fail for a session that nobody can log in to."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
+        refused = refusal(self._task, task_vars)
+        if refused is not None:
+            return {"failed": True, "msg": refused}
         _result, arguments = self.validate_argument_spec(
             {
                 "hosts": {"type": "dict", "required": True},

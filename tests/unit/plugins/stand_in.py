@@ -32,16 +32,18 @@ def play(
     """Return how a playbook of the collection ended, and what it printed.
 
     answers: what each host says; None for one that cannot be reached. later: what all say from their second call on,
-    where that differs.
+    where that differs. environment: of Ansible.
     """
     hosts = {}
     for host, answer in answers.items():
         python = folder / host
-        script = f"#!/bin/sh\ncat >/dev/null\ncat '{python}.now'\ncp '{python}.later' '{python}.now'\n"
+        commands = [f"cat '{python}.now'", f"cp '{python}.later' '{python}.now'", f"echo >>'{python}.calls'"]
+        script = "\n".join(["#!/bin/sh", "cat >/dev/null", *commands, ""])
         python.write_text(script, encoding="utf-8")
         python.chmod(0o755)
         for when, said in (("now", answer), ("later", answer if later is None else later)):
             (folder / f"{host}.{when}").write_text(f"\n{MARK}{json.dumps(said)}\n", encoding="utf-8")
+        (folder / f"{host}.calls").write_text("", encoding="utf-8")
         local = {"ansible_connection": "local", "ansible_python_interpreter": str(python)}
         hosts[host] = local if answer is not None else UNREACHABLE
     group = {"cluster_compute_hosts": {"hosts": hosts}}
@@ -62,3 +64,8 @@ def play(
         check=False,
     )
     return done.returncode, done.stdout
+
+
+def calls(folder: Path, host: str) -> int:
+    """Return how often the last play called a host that can be reached."""
+    return len((folder / f"{host}.calls").read_text(encoding="utf-8").splitlines())
