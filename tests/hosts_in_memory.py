@@ -49,6 +49,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
     job,
     launch,
@@ -448,6 +449,8 @@ class World:
             host.registry = self.registry
         self.chance, self.attempts = random.Random(seed), attempts
         self.site: dict[str, Any] = {}
+        self.groups: dict[str, list[str]] = {}
+        self.group = ""
         NOW.host = self.hosts["h1"]
         self.renamed: set[str] = set()
         self.has_ended: Callable[[str], bool] = lambda _lease_owner: False
@@ -456,6 +459,25 @@ class World:
     def known(self) -> list[str]:
         """What the inventory calls the hosts."""
         return [name.replace("h", "node") if name in self.renamed else name for name in self.hosts]
+
+    def hosts_of(self, group: str) -> list[str]:
+        """Return what the inventory calls the hosts of a group; of a world without groups all."""
+        members = self.groups.get(group, [*self.hosts])
+        return [name for name in self.known if self.named(name).name in members]
+
+    @property
+    def scope(self) -> Scope:
+        """What a run for the group of now goes by."""
+        return Scope(self.group, {group: self.hosts_of(group) for group in self.groups}) if self.group else Scope()
+
+    @contextmanager
+    def runs_for(self, group: str) -> Iterator[None]:
+        """Let verbs be run for a group; while they are at work another controller may run others."""
+        before, self.group = self.group, group
+        try:
+            yield
+        finally:
+            self.group = before
 
     def named(self, name: str) -> Host:
         """Return the host that an inventory, of now or earlier, calls so."""
@@ -473,7 +495,8 @@ class World:
         happens: Callable[[], Any] | None,
         answered: Iterator[int],
     ) -> State:
-        known = list(state.get("known") or self.known)  # an inventory is read once
+        known = list(state.get("known") or self.hosts_of(self.group))  # an inventory is read once
+        scope = self.scope
         secret = f"secret {next(self.ids)}"
         for _turn in range(200):
             outside = Outside(
@@ -484,6 +507,7 @@ class World:
                 has_ended=self.has_ended,
                 read_archive=lambda _request: self.archive,
                 forks=self.forks,
+                scope=scope,
             )
             if not state["step"]:
                 return state
@@ -545,9 +569,11 @@ class World:
         owner: str = "alice",
         *,
         wait: bool = False,
+        recreate: bool = False,
     ) -> State:
-        given = launch_request(request, owner, wait=wait)
-        return self.run(launch, launch.begin(given, self.known, self.now, attempts=self.attempts), moment, happens)
+        given = launch_request(request, owner, wait=wait, recreate=recreate)
+        first = launch.begin(given, self.hosts_of(self.group), self.now, attempts=self.attempts)
+        return self.run(launch, first, moment, happens)
 
     def launch_from_queue(self, launchable: dict[str, Any]) -> State:
         """Launch one of those that the queue says have room."""
@@ -561,12 +587,13 @@ class World:
         happens: Callable[[], Any] | None = None,
         asker: str | None = None,
     ) -> State:
-        first = {**teardown.begin(name, self.known), "calls": []}
+        known = self.hosts_of(self.group)
+        first = {**teardown.begin(name, known), "calls": []}
         first["calls"] = [
             {
                 "module": "session_host",
-                "hosts": {host: {} for host in self.known},
-                "arguments": {"state": "absent", "session_name": name, "asker": asker},
+                "hosts": {host: {} for host in known},
+                "arguments": {"state": "absent", "session_name": name, "asker": asker, "scope": self.scope.told},
                 "of_state": [],
                 "variables": {},
             }
@@ -574,15 +601,15 @@ class World:
         return self.run(teardown, first, moment, happens)
 
     def repair(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(repair, repair.begin(self.known), moment, happens)
+        return self.run(repair, repair.begin(self.hosts_of(self.group)), moment, happens)
 
     def gc(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(repair, repair.begin(self.known, leaks=True, puts_back=False), moment, happens)
+        return self.run(repair, repair.begin(self.hosts_of(self.group), leaks=True, puts_back=False), moment, happens)
 
     def schedule(
         self, moment: int | None = None, happens: Callable[[], Any] | None = None, *, moves_from: Collection[str] = ()
     ) -> State:
-        return self.run(schedule, schedule.begin(self.known, moves_from=[*moves_from]), moment, happens)
+        return self.run(schedule, schedule.begin(self.hosts_of(self.group), moves_from=[*moves_from]), moment, happens)
 
     def job(
         self, name: str, moment: int | None = None, happens: Callable[[], Any] | None = None, **given: Any
@@ -600,9 +627,10 @@ class World:
 
     def queue(self) -> State:
         """Return the queue as it is, before anything is cleaned up or launched."""
-        state = schedule.begin(self.known)
+        state = schedule.begin(self.hosts_of(self.group))
         answers = {name: self._answer(state, name) for name in hosts_of(state)}
-        outside = Outside(self.now, str, inventory={name: dict(self.site) for name in self.known}, site=self.site)
+        inventory = {name: dict(self.site) for name in self.known}
+        outside = Outside(self.now, str, inventory=inventory, site=self.site, scope=self.scope)
         return schedule.advance(state, answers, outside)
 
     def act(self, kind: str, what: Any, moment: int | None, *meanwhile: Any) -> set[str]:

@@ -38,6 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_arch
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     read_asker,
+    read_scope,
     resource_group,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identity import has_ended, this_run
@@ -196,6 +197,7 @@ class ActionModule(ActionBase):
             run=this_run(),
             has_ended=has_ended,
             asker=read_asker(task_vars, self._templar.template),
+            scope=read_scope(task_vars, self._templar.template),
         )
 
     def _result(

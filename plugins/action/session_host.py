@@ -42,7 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_progr
     text_behind,
     the_program,
 )
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker, read_scope
 
 TURNED_AWAY = "exchange_identification:"
 """What ssh(1) says where the server closed the connection before both sides had told who they are."""
@@ -91,6 +91,8 @@ class ActionModule(ActionBase):
             except CoreError as error:
                 return {"failed": True, "msg": str(error)}
             arguments["asker"] = None if asker.is_admin else asker.name
+            if "scope" in arguments:
+                arguments["scope"] = read_scope(task_vars or {}, self._templar.template).told
         result = self._call(call, arguments, task_vars or {})
         return dict(remove_values(result, checked._no_log_values))
 

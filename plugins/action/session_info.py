@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
 
@@ -38,11 +38,13 @@ class ActionModule(ActionBase):
         hostvars = task_vars["hostvars"]
         own = hostvars[task_vars["inventory_hostname"]]
         try:
-            found = read_overview(arguments["resource_group"], arguments["hosts"], hostvars, own)
+            groups = task_vars.get("groups") or {}
+            found = read_overview(arguments["resource_group"], arguments["hosts"], hostvars, own, groups)
         except CoreError as error:
             return {"failed": True, "msg": f"Nothing can be said of the sessions.\n{error}"}
         name = arguments["session_name"]
         if name:
             found["sessions"] = [session for session in found["sessions"] if session["name"] == name]
-            found["pending"] = [entry for entry in found["pending"] if entry["session_name"] == name]
+            for key in ("pending", "waiting_elsewhere"):
+                found[key] = [entry for entry in found[key] if entry["session_name"] == name]
         return {"changed": False, "overview": found}

@@ -18,19 +18,24 @@ version_added: 1.0.0
 author: The cluster_compute.session authors
 description:
   - Returns one line a session with position, name, owner and its share of use, priority and size, each followed by why
-    it waits.
+    it waits. Sessions that wait in other resource groups come last, without a position.
 options:
   _input:
     description: The queue as the role C(schedule) returns it.
     type: list
     elements: dict
     required: true
+  elsewhere:
+    description: Who waits in other resource groups on the same hosts, as the role C(schedule) returns it.
+    type: list
+    elements: dict
+    default: []
 """
 
 EXAMPLES = r"""
 - name: Show the queue
   ansible.builtin.debug:
-    msg: "{{ schedule_queue.queue | cluster_compute.session.queue_table }}"
+    msg: "{{ schedule_queue.queue | cluster_compute.session.queue_table(schedule_queue.elsewhere) }}"
 """
 
 RETURN = r"""
@@ -41,15 +46,24 @@ _value:
 """
 
 
-def queue_table(queue: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines that show *queue*."""
+def queue_table(queue: Sequence[Mapping[str, Any]], elsewhere: Sequence[Mapping[str, Any]] = ()) -> list[str]:
+    """Return the lines that show *queue*, and who waits in other resource groups."""
     lines = []
     for entry in queue:
         size = "1 replica" if entry["size"] == 1 else f"{entry['size']} replicas"
         owner = entry["owner"] if entry["share"] is None else f"{entry['owner']} ({entry['share']} % of use)"
         lines.append(f"{entry['position']}. {entry['session_name']} of {owner}, priority {entry['priority']}, {size}")
         lines += [f"   {line}" for line in entry["reason"]]
-    return list(spoken(lines)) or ["The queue is empty."]
+    others = [
+        line
+        for entry in elsewhere
+        for line in (
+            f"Waiting elsewhere: {entry['session_name']} of {entry['owner']}, in resource group "
+            f"{entry['resource_group']}",
+            *(f"   {line}" for line in entry["reason"]),
+        )
+    ]
+    return list(spoken([*(lines or ["The queue is empty."]), *others]))
 
 
 class FilterModule:

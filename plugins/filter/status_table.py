@@ -89,9 +89,10 @@ def status_table(overview: Mapping[str, Any]) -> list[str]:
     busy = [host for host in overview["hosts"] if dense and is_ready(host) and not _is_idle(host)]
     counted = [_counted(hosts, word) for hosts, word in ((busy, "with"), (idle, "without")) if hosts]
     lines += ["", *counted] if counted else []
-    if overview["pending"]:
+    elsewhere = overview["waiting_elsewhere"]
+    if overview["pending"] or elsewhere:
         pending = [{**entry, "reason": [why(entry["reason"])]} if dense else entry for entry in overview["pending"]]
-        lines += ["", *map(printable, queue_table(pending))]
+        lines += ["", *map(printable, queue_table(pending, elsewhere))]
     if overview["findings"]:
         lines += ["", *(f"Attention: {printable(finding)}" for finding in overview["findings"])]
     return lines

@@ -181,6 +181,13 @@ options:
       - The action sets it, to the user of AWX or else the login name on the controller, where the site's
         C(cluster_compute_admins) do not name them.
     type: str
+  scope:
+    description:
+      - With O(state=absent) and O(session_name), which sessions belong to the run. C(group) names its resource group,
+        C(elsewhere) the hosts that the inventory has outside it. Any other session of the name is left as it is, and
+        returned as RV(elsewhere).
+      - The action sets it.
+    type: dict
   keep_record:
     description:
       - With O(state=absent) leaves the session's record where it is.
@@ -335,6 +342,13 @@ revision:
   description: The revision of the record here; null where there is none.
   returned: with RV(stale)
   type: int
+elsewhere:
+  description:
+    - Each session of this name that was left alone by O(scope), with its resource group as far as its record says that,
+      and its hosts.
+  returned: with O(state=absent)
+  type: list
+  elements: dict
 sessions:
   description: Identifier and name of each session of which this host had anything, with the hosts its record names.
   returned: with O(state=absent)

@@ -238,6 +238,13 @@ overview:
       returned: always
       type: list
       elements: dict
+    waiting_elsewhere:
+      description:
+        - Sessions that wait in other resource groups which share hosts with this one, each with C(session_name),
+          C(session_id), C(owner), C(resource_group) and C(reason), sentences. Only runs for their group launch them.
+      returned: always
+      type: list
+      elements: dict
     shares:
       description:
         - Owners whose sessions have used anything of late, who used most first, each with C(owner), C(use) in CPU

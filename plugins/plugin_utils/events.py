@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import events
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender
 
 EVENT = "cluster_compute_event"

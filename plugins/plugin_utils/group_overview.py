@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
@@ -23,24 +23,30 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import schedule_queue
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
 
 
 def read_overview(
-    resource_group: str, results: Mapping[str, Any], hostvars: Mapping[str, Any], own: Mapping[str, Any]
+    resource_group: str,
+    results: Mapping[str, Any],
+    hostvars: Mapping[str, Any],
+    own: Mapping[str, Any],
+    groups: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
     """Return the overview of a resource group.
 
     results: registered results of host_info with whole records, by host in inventory order. hostvars: Ansible's. own:
-    variables of the host that the action works for, for what holds for the whole group.
+    variables of the host that the action works for, for what holds for the whole group. groups: of the inventory.
     Raises InvalidInput where no host can be reached, or what the inventory says of the group cannot be used.
     """
-    group = GroupFacts.read(read_answers(FactsAnswer, results), hostvars)
+    scope = Scope(resource_group, groups)
+    group = GroupFacts.read(read_answers(FactsAnswer, results), hostvars, scope=scope)
     settings = Settings.from_variables(pick(own, SITE_VARIABLES))
     cluster = group.cluster_state()
     shares = group.shares(settings.fair_share)
-    waiting, problems = waiting_of(cluster.pending(), shares, group.facts)
+    waiting, problems = waiting_of(group.pending(cluster), shares, group.facts)
     hosts: list[Host] = []
     for name, facts in group.facts.items():
         try:
@@ -58,5 +64,6 @@ def read_overview(
         cluster,
         entries,
         shares,
+        scope,
     )
     return {**found, "findings": [*found["findings"], *problems]}

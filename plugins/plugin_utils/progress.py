@@ -47,6 +47,7 @@ STEPS: dict[str, State] = {
     "losses": LOOK,
     "cleanup": REMOVE,
     "clean": REMOVE,
+    "others": REMOVE,
     **dict.fromkeys(("ask", "pull", "load", "serve", "receive", "stop"), PULL),
     "offer": DATA,
     "compare": DATA,

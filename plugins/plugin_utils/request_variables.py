@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_fields import (
     parse_owner,
     parse_users,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
     parse_request,
     read_variable,
@@ -24,6 +24,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import SHARED_WITH, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import VARIABLE as GROUP
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
 
 OF_AWX = ("awx_job_id", "awx_user_name", "tower_user_name")
 """What AWX tells of a job and of who started it (its documentation, "Extra variables")."""
@@ -46,6 +48,13 @@ def resource_group(variables: Mapping[str, Any], groups: Mapping[str, list[str]]
     raise InvalidInput.single(
         "session_resource_group", group, f"This group of the inventory {fault}. Groups that have hosts: {known}."
     )
+
+
+def read_scope(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Scope:
+    """Return what belongs to this run. template: of the action's templar. The group need not be known or have hosts."""
+    value = template(task_vars.get(GROUP))
+    group = value.strip() if isinstance(value, str) and is_given(value) else DEFAULT_GROUP
+    return Scope(group, {name: list(hosts) for name, hosts in (task_vars.get("groups") or {}).items()})
 
 
 def group_variables(

@@ -60,6 +60,7 @@ class _Page:
         self.sessions = [session for session in overview["sessions"] if session["status"] != "PENDING"]
         self.waiting = {session["id"]: session for session in overview["sessions"] if session["status"] == "PENDING"}
         self.pending = overview["pending"]
+        self.elsewhere = overview["waiting_elsewhere"]
         self.shares = overview["shares"]
         self.findings = overview["findings"]
         self.measured = measured
@@ -254,9 +255,13 @@ class _Page:
 
     def _pending(self) -> Html | None:
         heading = element("h2", {"id": "waiting"}, "Waiting")
+        others = [
+            element("p", {"class": "about"}, words(f"{entry['session_name']}, elsewhere: {why(entry['reason'])}"))
+            for entry in self.elsewhere
+        ]
         if not self.pending:
-            text = "Nobody waits."
-            return element("section", {"aria-labelledby": "waiting"}, heading, element("p", {"class": "empty"}, text))
+            empty = element("p", {"class": "empty"}, "Nobody waits.")
+            return element("section", {"aria-labelledby": "waiting"}, heading, empty, *others)
         rows = []
         for number, entry in enumerate(self.pending):
             found = [entry["session_name"], entry["owner"], "PENDING"]
@@ -285,4 +290,4 @@ class _Page:
                 element("tbody", {}, *rows),
             ),
         )
-        return element("section", {"aria-labelledby": "waiting"}, heading, use, table)
+        return element("section", {"aria-labelledby": "waiting"}, heading, use, table, *others)

@@ -314,13 +314,13 @@ def own_playbook(name: str) -> str:
     return f"../{HERE.relative_to(CHECKOUT)}/playbooks/{name}"
 
 
-def clear(*names: str) -> None:
-    """Tear down, in one run, those of *names* of which a host still has a record or a container."""
+def clear(*names: str, group: str = "cluster_compute_hosts") -> None:
+    """Tear down, in one run for a group, those of *names* of which a host still has a record or a container."""
     look = f'cat {STATE}/sessions/*/record.json 2>/dev/null || true; docker ps -a --format \'"name":"{{{{.Names}}}}\''
     known = "".join(in_parallel(lambda host: script(host, look), HOSTS))
     left = [name for name in names if f'"name":"{name}"' in known or f'"name":"{name}-' in known]
     if left:
-        play(own_playbook("clear"), {"names": left}).ok()
+        play(own_playbook("clear"), {"names": left, "session_resource_group": group}).ok()
 
 
 def ssh_options() -> list[str]:

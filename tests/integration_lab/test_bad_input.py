@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     ADDRESSES,
     BUSYBOX,
     HOSTS,
+    STATE,
     Run,
     Snapshot,
     differences,
@@ -166,8 +167,16 @@ def test_an_unreachable_host_is_left_out_with_a_warning(untouched_lab: Snapshot)
         assert "gone" in run.output.split("WARNING", 1)[1]
         assert set(run.placed.values()) == {"n1", "n2"}
         assert {replica.host for replica in replicas("bad").values()} == {"n1", "n2"}
+        # It belongs to another resource group than the one that has its hosts as well.
+        other = teardown("bad")
+        assert other.code != 0
+        assert "Tear it down with session_resource_group=leaky_pool." in other.failures
+        assert {replica.host for replica in replicas("bad").values()} == {"n1", "n2"}
     finally:
-        teardown("bad").ok()
+        run = play("teardown_cluster", {"session_name": "bad", "session_resource_group": "leaky_pool"})
+        assert "gone could not be reached and will be cleaned when back" in run.failures
+        for host in ("n1", "n2"):
+            script(host, f"rm {STATE}/tombstones/*.json")  # that host never comes
 
 
 def _stop_engine() -> None:

@@ -171,6 +171,7 @@ def cleared(untouched_lab: Snapshot) -> Iterator[list[str]]:
     names: list[str] = []
     yield names
     clear(*names)
+    clear(*names, group="small_pool")
     if differences(untouched_lab, snapshot()):
         # A host that was too busy to answer is cleaned now; what the first removes, the second forgets.
         play("gc").ok()

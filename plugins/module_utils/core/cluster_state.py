@@ -22,8 +22,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PREPARING,
     RUNNING,
     Record,
+    group_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
 
 if TYPE_CHECKING:
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
@@ -193,10 +195,13 @@ class _Session:
         return any(kind in found for found in self.objects.values() for kind in kinds)
 
 
-def cluster_state(facts_by_host: Mapping[str, HostFacts], unreachable: Collection[str] = ()) -> ClusterState:
+def cluster_state(
+    facts_by_host: Mapping[str, HostFacts], unreachable: Collection[str] = (), scope: Scope = EVERYTHING
+) -> ClusterState:
     """Judge what the hosts report.
 
-    facts_by_host: of the usable hosts. unreachable: hosts of the group that did not answer.
+    facts_by_host: of the usable hosts. unreachable: hosts of the group that did not answer. scope: of the run; what is
+    not its own may be at work on hosts outside the group, so nothing follows for it.
     """
     result = ClusterState()
     first: dict[str, str] = {}
@@ -213,7 +218,12 @@ def cluster_state(facts_by_host: Mapping[str, HostFacts], unreachable: Collectio
                 why = "It was torn down while this host could not be reached."
                 _add(result.orphaned, host, Removal(session.id, session.name, False, why))
             continue
-        _judge(result, session, set(facts_by_host), unheard)
+        best = _right_copy(session.copies)
+        if best is None or scope.is_own(best):
+            _judge(result, session, set(facts_by_host), unheard)
+        else:
+            result.records[session.id] = best
+            _judge_left_over(result, session, best, set(facts_by_host) - unheard, scope)
         _judge_names(result, session)
     here = {session.id for session in sessions}
     for key, tombstone in sorted(tombstones.items()):
@@ -335,6 +345,19 @@ def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: R
     copy = session.copies.get(host)
     if copy is not None and not records.is_stub(copy) and copy.revision < best.revision:
         result.stubs.setdefault(host, []).append(records.stub_of(best))
+
+
+def _judge_left_over(result: ClusterState, session: _Session, best: Record, reached: set[str], scope: Scope) -> None:
+    """Judge copies of a session of another group that only hosts outside that group have.
+
+    No teardown for that group finds them. Whoever launches a session has its record on hosts of its group first.
+    """
+    meant = {*scope.groups.get(group_of(best), ()), *best.hosts}
+    is_gone = scope.has_group(best) and meant <= reached and meant.isdisjoint(session.hosts)
+    if is_gone and not session.is_being_launched and not session.has(CONTAINER):
+        for host in session.hosts:
+            why = f"No host of resource group {printable(group_of(best))}, to which it belongs, has anything of it."
+            _add(result.leaked, host, Removal(session.id, session.name, False, why, best.revision))
 
 
 def _judge_names(result: ClusterState, session: _Session) -> None:

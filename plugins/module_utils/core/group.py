@@ -49,6 +49,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Amounts, amounts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, next_number
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import VARIABLE as FAIR_SHARE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import FairShare, Shares
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
@@ -79,7 +80,7 @@ class GroupFacts:
     facts: by usable host, in inventory order. why_missing: for each other host why it has none, a sentence. known:
     every host of the group. unreachable: those that could not be reached. inventory: variables of each host.
     host_names: by session, what its record calls hosts that the inventory calls otherwise; here all is in the
-    inventory's names.
+    inventory's names. scope: what belongs to the run.
     """
 
     facts: dict[str, HostFacts]
@@ -88,14 +89,20 @@ class GroupFacts:
     unreachable: list[str]
     inventory: dict[str, dict[str, Any]]
     host_names: dict[str, dict[str, str]] = field(default_factory=dict)
+    scope: Scope = EVERYTHING
 
     @classmethod
     def read(
-        cls, answers: Mapping[str, FactsAnswer], hostvars: Mapping[str, Any], sick: Mapping[str, str] | None = None
+        cls,
+        answers: Mapping[str, FactsAnswer],
+        hostvars: Mapping[str, Any],
+        sick: Mapping[str, str] | None = None,
+        scope: Scope = EVERYTHING,
     ) -> GroupFacts:
         """Put together what hosts answered.
 
-        sick: hosts to leave out whatever they say, and why. Raises InvalidInput where no host can be reached.
+        sick: hosts to leave out whatever they say, and why. scope: of the run. Raises InvalidInput where no host can be
+        reached.
         """
         reached = {name: answer for name, answer in answers.items() if not answer.unreachable}
         unreachable = [name for name in answers if name not in reached]
@@ -114,7 +121,7 @@ class GroupFacts:
                 why_missing[name] = (sick or {}).get(name) or problem or answer.why_not
         inventory = {name: pick(hostvars[name], HOST_VARIABLES) for name in reached}
         found, names = in_current_names(facts, answers)
-        return cls(found, why_missing, list(answers), unreachable, inventory, names)
+        return cls(found, why_missing, list(answers), unreachable, inventory, names, scope)
 
     @property
     def missing(self) -> list[str]:
@@ -191,11 +198,23 @@ class GroupFacts:
         reason = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
         return f"{host} does not count as lost, as {reason}."
 
+    def own(self, cluster: ClusterState) -> list[Record]:
+        """Return the records of the sessions that belong to the run, by id."""
+        return [record for _key, record in sorted(cluster.records.items()) if self.scope.is_own(record)]
+
+    def pending(self, cluster: ClusterState) -> list[Record]:
+        """Return the sessions that wait, to start or to grow, and belong to the run."""
+        return [record for record in cluster.pending() if self.scope.is_own(record)]
+
+    def waiting_elsewhere(self, cluster: ClusterState) -> list[Record]:
+        """Return the sessions that wait and are left to runs for other groups."""
+        return [record for record in cluster.pending() if not self.scope.is_own(record)]
+
     def with_missing_hosts(self, cluster: ClusterState) -> list[Record]:
         """Return the sessions that run and of which a host has not answered."""
         return [
             record
-            for _key, record in sorted(cluster.records.items())
+            for record in self.own(cluster)
             if record.status == RUNNING and any(host not in self.facts for host in record.hosts)
         ]
 
@@ -237,7 +256,7 @@ class GroupFacts:
         known = {(host, copy.id, copy.revision) for host, facts in self.facts.items() for copy in facts.records}
         return [
             record
-            for _key, record in sorted(cluster.records.items())
+            for record in self.own(cluster)
             if record.status == RUNNING
             and any(host in self.facts and (host, record.id, record.revision) not in known for host in record.hosts)
         ]
@@ -246,17 +265,18 @@ class GroupFacts:
         """Return the sessions whose last change was not finished, and whose hosts are all there."""
         return [
             record
-            for _key, record in sorted(cluster.records.items())
+            for record in self.own(cluster)
             if self.unfinished(record) and all(host in self.facts for host in record.hosts)
         ]
 
     def cluster_state(self) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
-        cluster = cluster_state(self.facts, self.missing)
+        cluster = cluster_state(self.facts, self.missing, self.scope)
         failures = self._failures()
-        for session_id, record in sorted(cluster.records.items()):
+        for record in self.own(cluster):
             if record.status != RUNNING or record.request is None:
                 continue
+            session_id = record.id
             lost = [host for host in record.hosts if host not in self.facts and not self.why_not_lost(record, host)]
             if lost and record.request.get("on_host_loss") == END:
                 self._end(cluster, record, ERROR, f"{', '.join(lost)} was lost, and session_on_host_loss is {END}.")
@@ -323,6 +343,7 @@ class GroupFacts:
             key
             for key, known in sorted(copies.items())
             if key in cluster.records
+            and self.scope.is_own(cluster.records[key])
             and key not in busy
             and all(record.status in ENDED for record in known)
             and {*cluster.records[key].hosts, *(self.known if cluster.records[key].queue else ())} <= sound

@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     QueueTicket,
     Record,
     advance,
+    group_of,
     is_stub,
     new_record,
     prepared,
@@ -80,6 +81,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     schedule_queue,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import VARIABLE as GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 
 Archive = Mapping[str, Mapping[str, str]]
@@ -225,8 +227,9 @@ class Planner(ABC):
                 first = f"Session {self.request.name} stays as it is."
                 return self._answer("PENDING", report=[first, *str(error).splitlines()])
             report = [f"Session {self.request.name} cannot be launched and leaves the queue.", *str(error).splitlines()]
-            if self.group.missing:
-                # What a host that is away could give is not for this run to say.
+            others = [record for record in self.cluster.named(self.request.name) if record.status not in ENDED]
+            if self.group.missing or any(map(self.group.scope.is_of_others, others)):
+                # What a host that is away could give, or another group may end, is not for this run to say.
                 return self._answer("PENDING", report=str(error).splitlines())
             waiting = [record for record in self.cluster.named(self.request.name) if record.status == PENDING]
             if not waiting:
@@ -241,6 +244,7 @@ class Planner(ABC):
         """
         for record in self.cluster.named(self.request.name):
             if record.status not in ENDED:
+                self._check_group(record)
                 self.asker.check(record.name, record.owner, record.shared_with)
         removals = dict(self.cluster.orphaned)
         for host, ended in self._ended_before().items():
@@ -282,6 +286,16 @@ class Planner(ABC):
         if not changes:
             return self._placed_already(current)
         return {**self._new_plan(None, replaced=current), "diff": difference_of(changes)}
+
+    def _check_group(self, record: Record) -> None:
+        """Refuse a name whose session belongs to another resource group. Raises InvalidInput."""
+        if self.group.scope.is_of_others(record):
+            raise InvalidInput.single(
+                "session_name",
+                record.name,
+                f"A session of this name belongs to resource group {printable(group_of(record))}, which has some of "
+                f"the same hosts. Launch it with {GROUP}={printable(group_of(record))}, or choose another name.",
+            )
 
     @abstractmethod
     def _changed(self, current: Record, before: Request, request: Request) -> dict[str, Any]:
@@ -342,7 +356,8 @@ class Planner(ABC):
     def _ended_before(self) -> dict[str, list[Removal]]:
         """Return what is left of sessions of this name that have ended: this launch takes their place."""
         found: dict[str, list[Removal]] = {}
-        ended = [record for record in self.cluster.named(self.request.name) if record.status in ENDED]
+        named = self.cluster.named(self.request.name)
+        ended = [record for record in named if record.status in ENDED and self.group.scope.is_own(record)]
         for record in ended:
             for host, facts in self.facts.items():
                 if any(copy.id == record.id for copy in facts.records):
@@ -489,7 +504,7 @@ class Planner(ABC):
         return self.archive
 
     def _queue_entry(self, session_id: str, number: int, with_tentative: bool) -> QueueEntry:
-        others = [record for record in self.cluster.pending() if record.name != self.request.name]
+        others = [record for record in self.group.pending(self.cluster) if record.name != self.request.name]
         shares = self.group.shares(self.settings.fair_share)
         waiting, self.problems = waiting_of(others, shares, self.facts)
         own = self.cluster.records.get(session_id)

@@ -160,6 +160,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "session_name": {"type": "str"},
             "session_id": {"type": "str"},
             "asker": {"type": "str"},
+            "scope": {"type": "dict"},
             "keep_record": {"type": "bool", "default": False},
             "undo": {"type": "bool", "default": False},
             "keep_data": {"type": "bool", "default": False},

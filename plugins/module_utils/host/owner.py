@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
@@ -15,10 +17,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.labels import labelled_records
 
 
-def check(engine: Engine, state: StateDirectory, session_name: str, name: str | None) -> None:
+def check(
+    engine: Engine, state: StateDirectory, session_name: str, name: str | None, left_alone: Collection[str] = ()
+) -> None:
     """Refuse what this host has of a session that has not ended, where it is somebody else's.
 
     Whose it is says its record, or where that is lost the label of its network. name: of who asks; None for an admin.
+    left_alone: ids of sessions of this name that nothing is done to.
     Raises NotTheirs.
     """
     if name is None:
@@ -26,8 +31,10 @@ def check(engine: Engine, state: StateDirectory, session_name: str, name: str | 
     asker = Asker(name, is_admin=False)
     meant = {docker_engine.LABEL_SESSION_NAME: session_name}
     records = {record.id: record for record in state.records()[0] if record.name == session_name}
+    records = {key: record for key, record in records.items() if key not in left_alone}
     entries = [*engine.session_containers(meant), *engine.networks(meant)]
-    unrecorded = {docker_engine.session_id_of(entry["Labels"]) for entry in entries} - records.keys() - {""}
+    unrecorded = {docker_engine.session_id_of(entry["Labels"]) for entry in entries}
+    unrecorded -= {*records, "", *left_alone}
     labelled = labelled_records(engine) if unrecorded else {}
     # A label is as old as the network: it tells the owner, and not with whom the session is shared by now.
     owners = {key: labelled[key].owner if key in labelled else "" for key in sorted(unrecorded)}

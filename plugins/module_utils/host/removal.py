@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,10 +24,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import MAIN
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, is_stub, latest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    Record,
+    group_of,
+    is_stub,
+    latest,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE, COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import is_left_alone
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import end_container
@@ -229,6 +235,27 @@ def known_sessions(
             whose = {"owner": record.owner, "shared_with": list(record.shared_with)}
             found[record.id].update(hosts=list(record.hosts), **whose)
     return [found[key] for key in sorted(found)]
+
+
+def sessions_of_others(
+    state: StateDirectory, session_name: str | None, session_id: str | None, told: Mapping[str, Any] | None
+) -> dict[str, dict[str, Any]]:
+    """Return by id what is meant by name and belongs to another resource group, or has hosts outside that of the run.
+
+    told: of `core.rules.scope`; None where the caller has judged that.
+    """
+    _labels, is_meant = _meant(session_name, session_id)
+    return {
+        record.id: {
+            "id": record.id,
+            "name": record.name,
+            "resource_group": group_of(record),
+            "hosts": list(record.hosts),
+            "status": record.status,
+        }
+        for record in (state.records()[0] if told else ())
+        if is_meant(record.name, record.id) and is_left_alone(told or {}, record)
+    }
 
 
 def has_moved_on(

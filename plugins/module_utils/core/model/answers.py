@@ -79,12 +79,24 @@ class KnownSession:
 
 
 @dataclass(frozen=True)
+class SessionElsewhere:
+    """A session that a teardown by name left alone (`rules.scope`). resource_group: empty where its copy has none."""
+
+    id: str
+    name: str
+    resource_group: str
+    hosts: tuple[str, ...]
+    status: str
+
+
+@dataclass(frozen=True)
 class SessionAnswer(Answer):
     """Of session_host and session_record.
 
     granted, reasons, tentative: of a claim (`ledger.ClaimAnswer`). public_keys: by replica of this host. begun:
     replicas of the first waves. replicas: as `host.verify` has proven them. unproven: why peers alone are missing.
-    unwritten: why the record could not be kept. sessions, tombstones: what was there before a removal. refused: whether
+    unwritten: why the record could not be kept. sessions, tombstones: what was there before a removal. elsewhere: what
+    of that name was left alone. refused: whether
     whoever asks may not have it removed. theirs: the ids of the sessions that are somebody else's. stale: whether the
     host has another copy of the record than the one that was to be changed.
     """
@@ -99,6 +111,7 @@ class SessionAnswer(Answer):
     unwritten: str = ""
     sessions: Optional[tuple[KnownSession, ...]] = None
     tombstones: tuple[Tombstone, ...] = ()
+    elsewhere: tuple[SessionElsewhere, ...] = ()
     refused: bool = False
     stale: bool = False
     theirs: tuple[str, ...] = ()

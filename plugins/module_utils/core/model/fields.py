@@ -33,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_mounts,
     parse_ports,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     Reader,
     converted,
@@ -70,7 +71,6 @@ HOST_LOSS = (WAIT, REPLACE, END)
 """What becomes of a session that runs when a host of it is lost."""
 MODES = (SINGLE_NODE, MULTI_NODE)
 POLICIES = ("pack", "spread", "inventory")
-DEFAULT_GROUP = "cluster_compute_hosts"
 
 MAXIMUM_SIZE = 4096
 """Most replicas of a session. Linux passes no environment string above 128 KiB to a program, and TF_CONFIG names

@@ -39,6 +39,8 @@ STATUSES = (PENDING, PREPARING, RUNNING, ERROR, TERMINATED)
 batch command having succeeded."""
 ENDED = (ERROR, TERMINATED)
 
+DEFAULT_GROUP = "cluster_compute_hosts"
+"""The resource group of a request that names none."""
 LONGEST_HISTORY = 50
 """Entries of the history that are kept, the newest ones."""
 REPORT_LINES, REPORT_WIDTH = 5, 300
@@ -126,8 +128,8 @@ class Record:
     empty before the first revision. queue: None unless it came from the queue, or its growth is the head there. hosts:
     those that carry it. report: why it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms,
     or None. change: what the last revision that changed a session that runs gave another place. growth: what one that
-    runs waits for. newer: what else a newer release wrote, by key: it stays, and `require_known` says who cannot go on
-    with it.
+    runs waits for. resource_group: only of a copy without its request (`group_of`). newer: what else a newer release
+    wrote, by key: it stays, and `require_known` says who cannot go on with it.
     """
 
     schema: int
@@ -146,6 +148,7 @@ class Record:
     shared_with: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     change: Optional[Change] = field(default=None, metadata=OPTIONAL)
     growth: Optional[Growth] = field(default=None, metadata=OPTIONAL)
+    resource_group: str = field(default="", metadata=OPTIONAL)
     newer: dict[str, Any] = field(default_factory=dict, metadata=NEWER)
 
     @property
@@ -232,7 +235,8 @@ def line_of(record: Record) -> Record:
         return record
     report = tuple(_shortened(line) for line in record.report[:REPORT_LINES])
     last = tuple(replace(entry, reason=_shortened(entry.reason)) for entry in record.history[-1:])
-    return replace(record, report=report, history=last, tunnel=None, request=None, plan=None)
+    group = group_kept(record)
+    return replace(record, report=report, history=last, tunnel=None, request=None, plan=None, resource_group=group)
 
 
 def _shortened(text: str) -> str:
@@ -267,7 +271,21 @@ def stub_of(record: Record) -> Record:
         "change": None,
         "growth": None,
     }
-    return replace(record, status=status, tunnel=tunnel, **nothing)
+    return replace(record, status=status, tunnel=tunnel, resource_group=group_kept(record), **nothing)
+
+
+def group_of(record: Record) -> str:
+    """Return the resource group that a session belongs to: that of its request; empty where a copy does not tell."""
+    return record.resource_group if record.request is None else str(record.request.get("resource_group", ""))
+
+
+def group_kept(record: Record) -> str:
+    """Return what a copy without the request keeps of its group: nothing of the default group.
+
+    So nothing changes for sites that have one group, nor for the earlier releases that they may roll back to.
+    """
+    group = group_of(record)
+    return "" if group == DEFAULT_GROUP else group
 
 
 def says_the_same(found: Record, stub: Record) -> bool:

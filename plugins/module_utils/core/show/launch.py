@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 
 PLANNED = "PLANNED"

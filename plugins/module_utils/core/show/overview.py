@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.failu
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import Container, HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import WAIT
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, Record, group_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import render_shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     held_claims,
@@ -33,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import render_obstacles
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import Shares
 
 FAILED, MISSING, UNKNOWN, PLANNED = "FAILED", "MISSING", "UNKNOWN", "PLANNED"
@@ -56,12 +57,14 @@ def overview(
     cluster: ClusterState,
     entries: Sequence[QueueEntry],
     shares: Shares = NO_SHARES,
+    scope: Scope = EVERYTHING,
 ) -> dict[str, Any]:
     """Return the overview of a resource group.
 
     known: every host of the group, in inventory order. facts: of the usable ones, as host_info returns them, with whole
     records. why_missing: for each other host why it has none. unreachable: those that did not answer. inventory: the
     variables of each host. cluster: what the facts say together. entries: the queue. shares: of owners.
+    scope: which sessions belong to the group.
     """
     unreachable_hosts = set(unreachable)
     found: list[str] = []
@@ -89,10 +92,13 @@ def overview(
             for record in sorted(cluster.records.values(), key=lambda record: (record.name, record.id))
         ],
         "pending": [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries],
+        "waiting_elsewhere": [
+            entry_elsewhere(record, scope) for record in cluster.pending() if not scope.is_own(record)
+        ],
         "shares": shares.table(),
         "findings": [
             *found,
-            *findings(facts, {name: why_missing[name] for name in known if name in why_missing}, cluster),
+            *findings(facts, {name: why_missing[name] for name in known if name in why_missing}, cluster, scope),
         ],
     }
 
@@ -172,7 +178,7 @@ def session_of(record: Record, facts: Mapping[str, HostFacts], containers: Conta
     ]
     return {
         **{key: getattr(record, key) for key in _SESSION},
-        "resource_group": request["resource_group"] if request is not None else None,
+        "resource_group": group_of(record) or None,
         "mode": planned_session.get("mode"),
         "requested_mode": request["mode"] if request is not None else None,
         "size": sum(role["replicas"] for role in request["roles"]) if request is not None else None,
@@ -293,7 +299,23 @@ def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> dict[str, 
     }
 
 
-def findings(facts: Mapping[str, HostFacts], why_missing: Mapping[str, str], cluster: ClusterState) -> list[str]:
+def entry_elsewhere(record: Record, scope: Scope) -> dict[str, Any]:
+    """Return what is said of a session that waits in another resource group, whose runs alone start it."""
+    return {
+        "session_name": record.name,
+        "session_id": record.id,
+        "owner": record.owner,
+        "resource_group": group_of(record),
+        "reason": [scope.left_alone(record)],
+    }
+
+
+def findings(
+    facts: Mapping[str, HostFacts],
+    why_missing: Mapping[str, str],
+    cluster: ClusterState,
+    scope: Scope = EVERYTHING,
+) -> list[str]:
     """Return what is not as it should be beyond what a host can see alone, as sentences."""
     found = []
     for kind, removals in (("abandoned", cluster.orphaned), ("leak", cluster.leaked)):
@@ -304,6 +326,11 @@ def findings(facts: Mapping[str, HostFacts], why_missing: Mapping[str, str], clu
     for host, reported in facts.items():
         found += [f"{host}: damaged: {problem}" for problem in reported.damaged]
     found += [f"{host}: cannot be looked at: {why}" for host, why in why_missing.items()]
+    found += [
+        f"Session {record.name} is left alone by all runs. {scope.left_alone(record)}"
+        for _key, record in sorted(cluster.records.items())
+        if record.status not in ENDED and group_of(record) and not (scope.is_own(record) or scope.has_group(record))
+    ]
     names: dict[str, set[str]] = {}
     for record in cluster.records.values():
         names.setdefault(record.name, set()).add(record.id)

@@ -115,7 +115,7 @@ def _look(hosts: Sequence[str]) -> State:
 
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     try:
-        group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory)
+        group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory, scope=outside.scope)
         cluster = group.cluster_state()
         cluster.check_names()
         allocatable = {
@@ -136,7 +136,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
             return state
     if not state["cleaned_up"]:
         why_missing = {name: group.why_missing[name] for name in group.missing}
-        state = {**state, "findings": [*state["taken_over"], *findings(group.facts, why_missing, cluster)]}
+        state = {**state, "findings": [*state["taken_over"], *findings(group.facts, why_missing, cluster, group.scope)]}
         state["lines"] = [*state["requeued"], *state["findings"]]
         removals = {host: list(host_removals) for host, host_removals in cluster.orphaned.items()}
         if state["leaks"]:
@@ -179,7 +179,12 @@ def _take_over(state: State, group: GroupFacts, cluster: ClusterState, outside: 
     The records stay: by them the next look tells what was made, on hosts that answer then as well, and who removes it.
     A host whose part runs goes last, and only where that of another does not: a host that has begun ends that first.
     """
-    ended = [(host, held) for host, held in group.launching if outside.has_ended(held.lease_owner)]
+    others = {key for key, record in cluster.records.items() if not group.scope.is_own(record)}
+    ended = [
+        (host, held)
+        for host, held in group.launching
+        if outside.has_ended(held.lease_owner) and not {held.claim.session_id, held.claim.amends} & others
+    ]
     running = {
         (host, record.id)
         for host, facts in group.facts.items()
@@ -214,7 +219,9 @@ def _requeue(state: State, group: GroupFacts, cluster: ClusterState, leaving: Ma
     calls, requeued, stays = [], [], []
     for session_id, host in leaving.items():
         name = cluster.records[session_id].name
-        if host in group.facts and session_id not in group.facts[host].batches:
+        if not group.scope.is_own(cluster.records[session_id]):
+            stays.append(f"Session {name} stays: {group.scope.left_alone(cluster.records[session_id])}")
+        elif host in group.facts and session_id not in group.facts[host].batches:
             # Its launch is at work, or ended before it came to that; only the launch says what is to become of it.
             stays.append(f"Session {name} stays: its batch command has not been started on {host}.")
         elif host in group.facts:
@@ -246,8 +253,9 @@ def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict
     """Return by host what it has to know: the whole of its own sessions and of those that wait, stubs of others.
 
     Of a session that runs on others a host knows nothing unless it is one that knows the name, has a copy already, or
-    has no rules that keep its containers out of all sessions. That one has ended is for those that know it. A record is
-    put into its plain form once for all hosts.
+    has no rules that keep its containers out of all sessions. That one has ended is for those that know it. What
+    belongs to another resource group is sent to nobody who does not know it, as no teardown for that group would find
+    it here. A record is put into its plain form once for all hosts.
     """
     known = {host: {record.id for record in facts.records} for host, facts in group.facts.items()}
     identities = group.identities
@@ -255,10 +263,11 @@ def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict
     for key, record in sorted(cluster.records.items()):
         stub = record if is_stub(record) else stub_of(record)
         whole, plain_stub = encode(record), encode(stub)
+        is_own = group.scope.is_own(record)
         is_for_all = record.plan is None and not is_stub(record)
-        knows_name = name_hosts(record.name, group.known, identities)
+        knows_name = name_hosts(record.name, group.known, identities) if is_own else ()
         for host, facts in group.facts.items():
-            if record.status in ENDED and key not in known[host]:
+            if key not in known[host] and (record.status in ENDED or not (is_own or host in record.hosts)):
                 continue
             if is_for_all or host in record.hosts:
                 found[host][key] = whole

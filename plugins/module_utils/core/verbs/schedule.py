@@ -45,7 +45,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry, schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import queue_entry
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import (
+    entry_elsewhere,
+    queue_entry,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
@@ -79,7 +82,8 @@ def begin(
     cannot be reached.
 
     ``launchable`` has what each launch needs of a session that can start, ``outcomes`` what became of those, ``queue``
-    who waits, in order, ``known_unreachable`` who could not be reached.
+    who waits, in order, ``elsewhere`` who waits in other resource groups, ``known_unreachable`` who could not be
+    reached.
     """
     return {
         "verb": "schedule",
@@ -92,6 +96,7 @@ def begin(
         "launchable": [],
         "outcomes": [],
         "queue": [],
+        "elsewhere": [],
         "warnings": [],
         **_look([host for host in hosts if host not in unreachable], losses),
     }
@@ -144,18 +149,20 @@ def _in_reach(state: State) -> list[str]:
 
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     try:
-        group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory)
+        group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory, scope=outside.scope)
         settings = Settings.from_variables(outside.site)
         cluster = group.cluster_state()
         cluster.check_names()
         shares = group.shares(settings.fair_share)
-        waiting, problems = waiting_of(cluster.pending(), shares, group.facts)
+        waiting, problems = waiting_of(group.pending(cluster), shares, group.facts)
         hosts = hosts_from_facts(group.facts, group.inventory)
         entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     state["warnings"], state["host_names"] = problems + group.warnings, group.host_names
     state["queue"] = [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries]
+    elsewhere = group.waiting_elsewhere(cluster)
+    state["elsewhere"] = [entry_elsewhere(record, group.scope) for record in elsewhere]
     if state["outcomes"]:
         return {**state, **step("", "", "")}
     missing = [record.id for record in group.with_missing_hosts(cluster)]
@@ -201,10 +208,20 @@ def _request_of(record: Record, problems: list[str]) -> Request | None:
 
 def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: list[str]) -> list[dict[str, Any]]:
     """Return the launches that move replicas from hosts that are to be empty, one replica after another."""
+    leaving = [
+        record
+        for _key, record in sorted(cluster.records.items())
+        if record.status == RUNNING and {*record.hosts} & {*state["moves_from"]}
+    ]
+    problems += [
+        f"Session {record.name} stays as it is. {group.scope.left_alone(record)}"
+        for record in leaving
+        if not group.scope.is_own(record)
+    ]
     return [
         launch_request(request, record.owner, record.shared_with, displaced={replica.name: replica.host})
-        for _key, record in sorted(cluster.records.items())
-        if record.status == RUNNING and record.request is not None
+        for record in leaving
+        if group.scope.is_own(record) and record.request is not None
         if record.request.get("on_host_loss") == REPLACE and record.request["batch_command"] is None
         if all(host in group.facts for host in record.hosts)
         if any(replica.host in state["moves_from"] for replica in record.replicas)
@@ -219,8 +236,10 @@ def _replacements(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the launches that finish changes and replace what sessions have lost, and why others stay as they are."""
     name = state["session_name"]
-    if name and not any(record.status == RUNNING for record in cluster.named(name)):
-        return [], [f"No session {name} runs in {', '.join(state['known'])}."]
+    named = [record for record in cluster.named(name) if record.status == RUNNING]
+    if name and not any(map(group.scope.is_own, named)):
+        others = [f"Session {name} stays as it is. {group.scope.left_alone(record)}" for record in named]
+        return [], others or [f"No session {name} runs in {', '.join(state['known'])}."]
     problems: list[str] = []
     found = [
         {**launch_request(request, record.owner, record.shared_with), "changes": record.id}

@@ -7,6 +7,7 @@
 | step | what hosts do | what follows |
 |---|---|---|
 | remove | every host removes what it has of the session | clean, look, remember, or the end |
+| others | what is of another group that cannot end it is removed by its id | look, remember, or the end |
 | clean | hosts that were away when somebody else's was torn down remove that, then this | look, remember, or the end |
 | look | hosts of a session that others know by a stub record alone say whether they have it | remember, or the end |
 | remember | those that answered set and forget tombstones | the end |
@@ -15,14 +16,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
     FactsAnswer,
     SessionAnswer,
+    SessionElsewhere,
     read_answers,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import VARIABLE as GROUP
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.cleanup import UNOWNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
@@ -37,9 +43,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 REFUSED = "The session cannot be torn down."
 VARIABLES = {"state_directory": "teardown_state_directory"}
 REMOVAL = removal_variables("teardown", "session_id", "keep_record", "undo")
+REMOVAL_BY_ID = removal_variables("teardown", "keep_record", "undo")
 SEE = "See which hosts have to be cleaned later"
 SAY = "Say what could not be removed"
-KEPT = ("sessions", "tombstones", "failed", "unreachable", "msg", "refused", "theirs")
+KEPT = ("sessions", "tombstones", "elsewhere", "failed", "unreachable", "msg", "refused", "theirs")
 """What of the answers to a removal has to be known later."""
 
 
@@ -133,6 +140,7 @@ def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on:
         "fails": fails,
         "hands_on": hands_on,
         "report": [],
+        "elsewhere": [],
         "tombstones": [],
         "forget": [],
         "answers": {},
@@ -143,9 +151,11 @@ def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on:
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step."""
-    if state["step"] in ("remove", "clean"):
+    if state["step"] in ("remove", "others", "clean"):
         last = {host: (result.get("results") or [result])[-1] for host, result in answers.items()}
         kept = {host: {key: result[key] for key in KEPT if key in result} for host, result in last.items()}
+        if state["step"] == "others":
+            kept = {host: _with_earlier(state["answers"][host], answers[host], own) for host, own in kept.items()}
         return _removed({**state, "answers": {**state["answers"], **kept}}, outside)
     if state["step"] == "look":
         found = {host: answer.host for host, answer in read_answers(FactsAnswer, answers).items()}
@@ -154,13 +164,26 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     return _over(state)
 
 
+def _with_earlier(earlier: Mapping[str, Any], now: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept of a host's removals by id together with its removal by name before."""
+    if "sessions" not in kept:
+        return dict(kept)
+    results = [earlier, *(now.get("results") or [now])]
+    return {**earlier, "sessions": [session for result in results for session in result.get("sessions") or ()]}
+
+
 def _removed(state: State, outside: Outside) -> State:
     """Follow what hosts answered to the removal."""
     answers = read_answers(SessionAnswer, state["answers"])
+    if state["step"] == "remove":
+        state, ids = _judge_elsewhere(state, answers, outside.scope)
+        if ids:
+            title = "Remove what no run for its own resource group can remove"
+            return {**state, **step("others", title, SEE, _calls_by_id(state, ids, answers, outside))}
     found = tombstones_for(answers)
     torn_down = {tombstone.id for answer in answers.values() for tombstone in answer.tombstones}
     dead = {host: answers[host].theirs for host in found.failed if answers[host].theirs}
-    if state["step"] == "remove" and (dead := {host: ids for host, ids in dead.items() if torn_down.issuperset(ids)}):
+    if state["step"] != "clean" and (dead := {host: ids for host, ids in dead.items() if torn_down.issuperset(ids)}):
         title = "Remove what was torn down while this host was away, then the session"
         return {**state, **step("clean", title, SEE, _clean_calls(state["session_name"], dead, outside))}
     stubs = {key: hosts for key, hosts in _known_by_stubs(answers).items() if found.tombstones}
@@ -170,6 +193,49 @@ def _removed(state: State, outside: Outside) -> State:
         title = "See whether it was launched meanwhile"
         return {**state, **step("look", title, SEE, calls)}
     return _remember(state, ())
+
+
+def _judge_elsewhere(state: State, answers: Mapping[str, SessionAnswer], scope: Scope) -> tuple[State, list[str]]:
+    """Return the state with why sessions were left alone, and the ids of those to remove nevertheless."""
+    found: dict[str, SessionElsewhere] = {}
+    for session in [session for answer in answers.values() for session in answer.elsewhere]:
+        if session.status not in ENDED:
+            known = found.get(session.id, session)
+            hosts = tuple(dict.fromkeys([*known.hosts, *session.hosts]))
+            group = known.resource_group or session.resource_group
+            found[session.id] = replace(session, resource_group=group, hosts=hosts)
+    mine = [key for key, session in sorted(found.items()) if scope.may_end(session.resource_group, session.hosts)]
+    lines = [_line_of(session, scope) for key, session in sorted(found.items()) if key not in mine]
+    return {**state, "elsewhere": lines}, mine
+
+
+def _line_of(session: SessionElsewhere, scope: Scope) -> str:
+    """Return why a session was left alone, and with which group it is torn down."""
+    group = scope.group_for(session.resource_group, session.hosts)
+    outside = scope.elsewhere(session.hosts)
+    where = f"has replicas on {', '.join(outside)}, outside resource group {scope.group}" if outside else ""
+    whose = f"belongs to resource group {printable(session.resource_group)}" if session.resource_group else ""
+    advice = f"Tear it down with {GROUP}={group}." if group else "Tear it down with a group that has all of its hosts."
+    return (
+        f"Session {printable(session.name)} ({session.id}) {' and '.join(filter(None, (whose, where)))}: it is left "
+        f"alone. {advice}"
+    )
+
+
+def _calls_by_id(
+    state: State, ids: Sequence[str], answers: Mapping[str, SessionAnswer], outside: Outside
+) -> list[Call]:
+    """Return the calls by which hosts that have answered remove sessions by their ids."""
+    asker = None if outside.asker.is_admin else outside.asker.name
+    return [
+        call(
+            "session_host",
+            [host for host, answer in answers.items() if answer.sessions is not None],
+            {"state": "absent", "session_name": state["session_name"], "session_id": key, "asker": asker},
+            variables=REMOVAL_BY_ID,
+        )
+        for key in ids
+    ]
 
 
 def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: Outside) -> list[Call]:
@@ -182,14 +248,20 @@ def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: 
         own = {host: {"session_id": ids[number]} for host, ids in dead.items() if number < len(ids)}
         calls.append(call("session_host", own, UNOWNED, variables=VARIABLES))
     asker = None if outside.asker.is_admin else outside.asker.name
-    again = {"state": "absent", "session_name": session_name, "asker": asker}
+    again = {"state": "absent", "session_name": session_name, "asker": asker, "scope": outside.scope.told}
     return [*calls, call("session_host", list(dead), again, variables=REMOVAL)]
 
 
 def _remember(state: State, alive: Collection[str]) -> State:
     """Set and forget tombstones. alive: as in `tombstones_for`."""
     found = tombstones_for(read_answers(SessionAnswer, state["answers"]), alive)
-    state = {**state, "report": found.report, "tombstones": found.tombstones, "forget": found.forget, "answers": {}}
+    state = {
+        **state,
+        "report": [*found.report, *state["elsewhere"]],
+        "tombstones": found.tombstones,
+        "forget": found.forget,
+        "answers": {},
+    }
     if found.is_needed:
         return {**state, **step("remember", "Remember them where it is known", SAY, found.calls(VARIABLES))}
     return _over(state)

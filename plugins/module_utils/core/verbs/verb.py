@@ -17,6 +17,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import renamed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
 
 State = dict[str, Any]
 Answers = Mapping[str, Mapping[str, Any]]
@@ -31,7 +32,8 @@ class Outside:
     now: seconds of a clock. draw: gives a new UUID. forks: how many hosts work side by side. check_mode: whether
     nothing may be changed. inventory: variables of each host. site: those that hold for the whole group. read_archive:
     reads the controller's archive of images, which a request names. run: names this run in the leases that it takes.
-    has_ended: tells of the owner of a lease whether its run has ended for sure. asker: who runs it.
+    has_ended: tells of the owner of a lease whether its run has ended for sure. asker: who runs it. scope: the resource
+    group that it is run for, and the others of the inventory.
     """
 
     now: float
@@ -44,6 +46,7 @@ class Outside:
     run: str = ""
     has_ended: Callable[[str], bool] = lambda _lease_owner: False
     asker: Asker = ADMIN
+    scope: Scope = EVERYTHING
 
 
 def call(

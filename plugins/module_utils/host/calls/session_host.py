@@ -204,14 +204,18 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     state = StateDirectory(arguments["state_directory"])
     ledger = LedgerFile(arguments["state_directory"], forgiving=True)
     meant = (arguments["session_name"], arguments["session_id"])
+    others = removal.sessions_of_others(state, *meant, arguments["scope"])
     if meant[0] is not None:
-        owner.check(engine, state, meant[0], arguments["asker"])
-    if meant[0] is not None and meant[1] is None and not check_mode:
+        owner.check(engine, state, meant[0], arguments["asker"], others)
+    if meant[0] is not None and meant[1] is None and not others and not check_mode:
         with suppress(SessionError, OSError):
             # First, and on hosts that have nothing of it as well: who is at work finds it, or is found below.
             ledger.remember_removal(meant[0], arguments["lease_owner"])
     found: dict[str, list[Any]] = {
-        "sessions": removal.known_sessions(engine, state, ledger, *meant),
+        "sessions": [
+            known for known in removal.known_sessions(engine, state, ledger, *meant) if known["id"] not in others
+        ],
+        "elsewhere": list(others.values()),
         "tombstones": [tombstone for tombstone in state.tombstones() if meant[0] in (None, tombstone["name"])],
     }
     known = [session["id"] for session in found["sessions"]]
@@ -231,7 +235,10 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         archive = None if arguments["undo"] else _archive(engine, state, arguments)
         kept = {key: arguments[key] for key in ("keep_record", "undo", "keep_data")}
         kept |= {"archive": archive, "left": arguments["record"], "change_id": change_id}
-        stages = removal.removal_stages(engine, state, ledger, *meant, known, **kept)
+        parts = [((meant[0], key), [key]) for key in known] if others else [(meant, known)]
+        stages = [
+            stage for part, ids in parts for stage in removal.removal_stages(engine, state, ledger, *part, ids, **kept)
+        ]
         records = [] if arguments["record"] is None else [arguments["record"]]
         with suppress(SessionError, OSError):
             # First, so that no record says that it runs when its parts are gone. A full disk must not keep them there.

@@ -60,7 +60,7 @@ def run(
         "inventory_hostname": "h1",
         "ansible_play_hosts_all": list(answers),
         "ansible_limit": ",".join(answers) if group else None,
-        "groups": {"cluster_compute_hosts": group},
+        "groups": {"cluster_compute_hosts": group or []},
     }
     result = dict(found.run(task_vars=variables))
     return {**result, "warned": warned} if warned else result

@@ -280,6 +280,11 @@ def test_a_removal_by_name_says_who_asks_whatever_it_was_given(
     host.action._task.args = {"state": "absent", "session_name": "train", "asker": "alice"}
     host.run(**variables)
     assert question_in(*host.calls[0])["arguments"]["asker"] == asker
+    assert question_in(*host.calls[0])["arguments"]["scope"] == {"group": "cluster_compute_hosts", "elsewhere": []}
+    host.calls.clear()
+    groups = {"pool_a": ["h1", "h2"], "pool_b": ["h2", "h3"]}
+    host.run(**variables, groups=groups, session_resource_group="pool_a")
+    assert question_in(*host.calls[0])["arguments"]["scope"] == {"group": "pool_a", "elsewhere": ["h3"]}
     host.calls.clear()
     found = host.run(**{**variables, "cluster_compute_admins": [7]})
     assert "cluster_compute_admins[0] is 7" in found["msg"]

@@ -69,6 +69,20 @@ def test_the_share_of_each_owner_is_told() -> None:
     assert page.count("62 %") == 1 + len(found["pending"])
 
 
+def test_who_waits_in_another_group_is_shown_apart_from_the_queue() -> None:
+    found = groups.empty()
+    advice = "It belongs to resource group pool_a. Run this with session_resource_group=pool_a."
+    entry = {"session_name": "train", "owner": "alice", "resource_group": "pool_a", "reason": [advice]}
+    found["waiting_elsewhere"] = [entry]
+    lines = status_table(found)
+    assert lines[-3:] == [
+        "The queue is empty.",
+        "Waiting elsewhere: train of alice, in resource group pool_a",
+        f"   {advice}",
+    ]
+    assert f"train, elsewhere: {advice}" in re.sub("<[^>]*>", "", render(found))
+
+
 def test_hosts_without_sessions_are_counted() -> None:
     lines = status_table(groups.empty())
     assert lines == [

@@ -13,7 +13,8 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import render
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import Mark
 
-EMPTY = {"resource_group": "g", "hosts": [], "sessions": [], "pending": [], "shares": [], "findings": []}
+KEYS = ("hosts", "sessions", "pending", "waiting_elsewhere", "shares", "findings")
+EMPTY = {"resource_group": "g", **{key: [] for key in KEYS}}
 
 
 def test_the_policy_names_exactly_the_style_and_the_script_of_the_page() -> None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.change_planner import ChangePlanner
@@ -103,7 +104,8 @@ def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> ChangePlanne
     """Return what plans the session. Raises CoreError where the request, or what hosts say, does not allow that."""
     state, outside, given = launch.state, launch.outside, launch.state["request"]
     request = Request.from_dict(given["request"])
-    group = GroupFacts.read(answers, outside.inventory, state["sick"])
+    scope = replace(outside.scope, group=request.resource_group if outside.scope.group else "")
+    group = GroupFacts.read(answers, outside.inventory, state["sick"], scope)
     if not state["from_queue"]:
         group.require({*request.hosts} - {*request.excluded_hosts, *state["sick"]})
     return ChangePlanner(
