@@ -596,6 +596,44 @@ def test_who_is_not_healthy_keeps_those_that_come_after(
     assert message.endswith("raise launch_ready_timeout." if check == NEVER_WELL else "\n| no database")
 
 
+INIT = """
+cat >/init <<'END'
+#!/bin/sh
+[ $$ = 1 ] || { echo can only run as pid 1; exit 100; }
+echo "$@" >/began
+exec "$@"
+END
+chmod +x /init
+"""
+ENDS = ["sh", "-c", "trap exit TERM; while :; do sleep 0.2; done"]
+"""A first process that ends when it is asked to, as no other does without a handler."""
+
+
+def test_an_image_s_own_init_is_the_first_process(host: Host, image_with: Callable[..., str]) -> None:
+    image = image_with(INIT, 'ENTRYPOINT ["/init"]', 'CMD ["no", "such"]')
+    session = host.plan(size=2, image=image, command=ENDS)
+    session.bring("held")
+    with pytest.raises(SessionError) as raised:
+        session.bring("started")
+    message = raised.value.args[0]
+    assert "exit code 100. In front of its command ran Docker's init and the image's entrypoint '/init': " in message
+    assert message.endswith("\n| can only run as pid 1")
+    session.remove(undo=True)
+    session = host.launch(size=2, image=image, command=ENDS, init=False)
+    assert session.run_in("sub1", "cat", "/began").strip() == " ".join(ENDS)
+    assert session.run_in("sub1", "cat", "/proc/1/cmdline").split("\0")[:-1] == ENDS
+    assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
+    output_of("docker", "restart", "--time", "0", "demo-sub1")
+    assert session.repair()["actions"] == ["start SSH server demo-sub1"]
+    assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
+    session.remove()
+    sub = {"name": "sub", "replicas": 1, "entrypoint": ["sh", "-c", "exec $0 7777"], "command": ["sleep"]}
+    session = host.launch(image=image, roles=[{"name": "main", "command": ENDS, "init": False}, sub])
+    assert session.run_in("main1", "cat", "/proc/1/cmdline").split("\0")[:-1] == ENDS
+    assert "7777" in session.run_in("sub1", "ps")
+    assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
+
+
 # ---- verified -------------------------------------------------------------------------------------------------------
 
 

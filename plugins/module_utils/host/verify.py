@@ -33,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Replica,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.first_program import in_front
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
 
 ICMP_OVERHEAD = {4: 28, 6: 48}
@@ -199,7 +200,8 @@ def _wait_until_running(
                 f"The replica {replica.name} on {replica.host} is not running: its container "
                 f"{replica.container} is {state['Status']}, exit code {state['ExitCode']}"
                 f"{', killed for want of memory' if state.get('OOMKilled') else ''}. "
-                f"{state.get('Error') or ''}\n{_last_output(engine.logs(replica.container, 20))}"
+                f"{state.get('Error') or ''}{_in_front(replica, found)}\n"
+                f"{_last_output(engine.logs(replica.container, 20))}"
             )
         check()
         time.sleep(delay)
@@ -222,6 +224,12 @@ def _not_healthy(replica: Replica, found: Mapping[str, Any]) -> str:
         "for, give the image another one, or raise launch_ready_timeout."
         + "".join(f"\n{OUTPUT}{line}" for line in _lines(str(tries[-1].get("Output") if tries else ""))[-20:])
     )
+
+
+def _in_front(replica: Replica, found: Mapping[str, Any]) -> str:
+    config, host = found["Config"], found["HostConfig"]
+    entrypoint, command = config.get("Entrypoint") or (), config.get("Cmd") or ()
+    return in_front(entrypoint, command, bool(host.get("Init")), replica.entrypoint is not None)
 
 
 def _see_teardown(check: Callable[[], None]) -> None:

@@ -126,6 +126,8 @@ class Replica:
     """One container. index: one-based in its role. rank, local_rank, node_rank: zero-based in the session, on its host,
     and of the host. devices: names by class, pinned CPUs among them. memlock: bytes, None for the engine's own limit.
     mounts: as the request has them. disk_size: bytes that it may write outside them, None for what the host has.
+    entrypoint: in place of the image's, None for that. own_init: whether its own program is the first process, without
+    the engine's init.
     """
 
     name: str
@@ -149,6 +151,8 @@ class Replica:
     ports: tuple[PublishedPort, ...]
     mounts: tuple[dict[str, Any], ...]
     disk_size: Optional[int] = field(default=None, metadata=OPTIONAL)
+    entrypoint: Optional[tuple[str, ...]] = field(default=None, metadata=OPTIONAL)
+    own_init: bool = field(default=False, metadata=OPTIONAL)
 
 
 @dataclass

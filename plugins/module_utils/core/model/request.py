@@ -72,7 +72,8 @@ class Role:
     env holds (name, value) sorted by name; command None is the image's. capabilities: beyond the default ones, sorted.
     memlock: bytes that a process may lock, UNLIMITED, or None for what the engine sets. disk_size: bytes that a replica
     may write outside its mounts, None for what the host has. after: roles that have to be ready before it is started,
-    sorted. ready_port: TCP port on which each replica listens when it is ready, None where nothing tells.
+    sorted. ready_port: TCP port on which each replica listens when it is ready, None where nothing tells. entrypoint:
+    in place of the image's, None for that. init: whether the engine's init is the first process.
     """
 
     name: str
@@ -86,6 +87,8 @@ class Role:
     disk_size: int | None = None
     after: tuple[str, ...] = ()
     ready_port: int | None = None
+    entrypoint: tuple[str, ...] | None = None
+    init: bool = True
 
     @classmethod
     def of(cls, name: str, replicas: int, values: Mapping[str, Any]) -> Role:

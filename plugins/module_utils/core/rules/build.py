@@ -224,6 +224,8 @@ def entries_of(
                 ports=tuple(ports) if rank == 0 else (),
                 mounts=mounts,
                 disk_size=role.disk_size,
+                entrypoint=None if role.entrypoint is None else tuple(role.entrypoint),
+                own_init=not role.init,
             )
         )
     return tuple(entries)

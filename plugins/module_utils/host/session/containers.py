@@ -351,7 +351,7 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
         },
         "ExposedPorts": {port: {} for port in bindings},
         "HostConfig": {
-            "Init": True,
+            "Init": not replica.own_init,
             **_runtime(context),
             # A quota, not NanoCpus: the engine refuses NanoCpus above the cores it sees, although a site may
             # declare more (or a share of) them for the host.
@@ -370,6 +370,8 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
             **_disk(context, replica),
         },
     }
+    if replica.entrypoint is not None:
+        body["Entrypoint"] = list(replica.entrypoint)
     if replica.command is not None:
         body["Cmd"] = list(replica.command)
     return body

@@ -693,6 +693,8 @@ def test_a_difference_is_seen_exactly_where_there_is_one(old, other):
         ({"disk_size": "8g"}, "roles.main.disk_size"),
         ({"env": "A=1"}, "roles.main.env.A"),
         ({"command": "sleep 1"}, "roles.sub.command"),
+        ({"entrypoint": "/entry"}, "roles.sub.entrypoint"),
+        ({"init": "no"}, "roles.main.init"),
         ({"mounts": "/a:/b"}, "mounts./b"),
         ({"ports": "80"}, "ports.0.0.0.0:80/tcp"),
         ({"resource_group": "others"}, "resource_group"),
@@ -893,6 +895,21 @@ def test_capabilities_and_memory_locks_of_roles():
     assert f"session_roles[0].capabilities[0] is 'cap_sys_time': {allowed}" in message
     assert "session_memlock is 'much'" in message
     assert "Or say unlimited." in message
+
+
+def test_what_runs_in_front_of_the_command_is_stored_where_it_is_not_as_usual() -> None:
+    alone = {"name": "main", "init": True, "entrypoint": ["/main", "x y"]}
+    request = parse(init="no", entrypoint="/entry 'a b'", roles=[alone, {"name": "sub", "replicas": 1}])
+    assert [(role.init, role.entrypoint) for role in request.roles] == [
+        (True, ("/main", "x y")),
+        (False, ("/entry", "a b")),
+    ]
+    stored = request.to_dict()
+    assert Request.from_dict(stored) == request
+    assert ["init" in role for role in stored["roles"]] == [False, True]
+    assert not {"init", "entrypoint"} & parse().to_dict()["roles"][0].keys(), "earlier releases know neither"
+    with pytest.raises(InvalidInput, match="session_init is 'maybe'"):
+        parse(init="maybe")
 
 
 def test_a_limit_of_the_disk_is_stored_where_there_is_one_alone() -> None:
