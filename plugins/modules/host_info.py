@@ -163,6 +163,10 @@ host:
       type: list
       elements: dict
       returned: if usable
+    no_overlay:
+      description: Why no overlay of a session can be on this host, such as who holds its UDP port; empty where one can.
+      type: str
+      returned: if usable
     underlay:
       description: Address, interface and MTU that tunnels use; null where O(underlay_address) says so.
       type: dict

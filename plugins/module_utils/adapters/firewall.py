@@ -286,7 +286,8 @@ def owners(known: Mapping[str, Iptables] | None = None) -> dict[str, str]:
 def sessions(known: Mapping[str, Iptables] | None = None) -> dict[str, str]:
     """Return all sessions that have rules on this host: id to name. known: what `tables` returned."""
     found = owners(known)
-    found.pop(isolation.STANDING[0], None)
+    for nobody, _name in (isolation.STANDING, isolation.PROBE):
+        found.pop(nobody, None)
     return found
 
 

@@ -11,13 +11,18 @@ entry exists (Linux Documentation/networking/vxlan.rst, ip-link(8), bridge(8)).
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import ipaddress
+import itertools
 import json
+import os
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, printable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
     EGRESS_PREFIX,
@@ -28,6 +33,9 @@ ALIAS_PREFIX = "cluster-compute "
 TUNNEL_PREFIX = "cct"
 """What the names of links begin with that other links of a session lie on."""
 
+
+VXLAN_PORT = 4789
+"""UDP port of VXLAN (IANA), which a site may set otherwise."""
 
 Links = list[dict[str, Any]]
 """What iproute2 says of each link."""
@@ -43,6 +51,12 @@ prepare_hosts tries the same."""
 
 class LinkError(SessionError):
     """iproute2 refused; the message holds the command and what it said."""
+
+
+class PortTaken(LinkError):
+    """Something else on this host has the UDP port of overlays."""
+
+    is_of_host = True
 
 
 def run(command: list[str], stdin: str | None = None) -> str:
@@ -186,9 +200,57 @@ def create_vxlan(link: Vxlan) -> None:
     add_link(link.name, kind, link.alias)
     try:
         run(["ip", "link", "set", "dev", link.name, "mtu", str(link.mtu), "up"])
-    except LinkError:
+    except LinkError as error:
         delete_link(link.name)
-        raise
+        raise port_error(error, link.port) from error
+
+
+SOCKET_SETTINGS = ("external", "gbp", "gpe", "udp_zero_csum6_rx", "remcsum_rx", "vnifilter", "localbind")
+"""What VXLAN devices have to have in common that take packets at one UDP port (linux/net/vxlan.h, VXLAN_F_RCV_FLAGS);
+those of sessions have none of it."""
+IN_USE = "Address already in use"
+
+
+def port_holder(port: int, links: Links) -> str:
+    """Return who holds UDP *port*, so that no overlay of a session can have it here; empty where one can."""
+    there = [
+        link
+        for link in links
+        if _kind(link) == "vxlan" and link["linkinfo"]["info_data"].get("port") == port and "UP" in link["flags"]
+    ]
+    for link in there:
+        if any(link["linkinfo"]["info_data"].get(name) for name in SOCKET_SETTINGS):
+            return f"the link {link['ifname']}, a VXLAN as Open vSwitch, Cilium and Calico have it"
+    if there or not any((entry["port"], entry["protocol"]) == (port, "udp") for entry in listening_ports()):
+        return ""
+    return _program_at(port) or "something else than a program of this host"
+
+
+def why_no_port(port: int, links: Links) -> str:
+    """Return why overlays of sessions cannot have UDP *port* on this host, in full sentences; empty where they can."""
+    holder = port_holder(port, links)
+    return holder and (
+        f"UDP port {port}, which overlays of sessions need (cluster_compute_vxlan_port), is held by {holder}. Give "
+        "that another port, or set cluster_compute_vxlan_port for all hosts to another and run prepare_hosts."
+    )
+
+
+def port_error(error: LinkError, port: int) -> LinkError:
+    """Return *error*, or what says who holds the port of a VXLAN where it could not be had."""
+    why = why_no_port(port, details()) if IN_USE in str(error) else ""
+    return PortTaken(why) if why else error
+
+
+def _program_at(port: int) -> str:
+    """Return name and number of a process with a socket at UDP *port* (proc(5)); empty where none is to be found."""
+    sockets = {f"socket:[{row[9]}]" for row in _rows("udp") + _rows("udp6") if row[1].endswith(f":{port:04X}")}
+    for path in glob.iglob("/proc/[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(path) in sockets:
+                pid = path.split("/")[2]
+                with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as comm:
+                    return f"the program {printable(comm.read().strip())} (process {pid})"
+    return ""
 
 
 def add_link(name: str, kind: list[str], alias: str) -> None:
@@ -263,13 +325,83 @@ def addresses(links: Links) -> list[str]:
     return sorted({address["local"] for address in _addresses(links) if "local" in address})
 
 
-def interface_to(address: str) -> str | None:
-    """Return the interface through which this host reaches *address*, None where it has no route there."""
+def ways(peers: Iterable[str], local: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Return by peer the ways that packets to it take, more than one where a route has several next hops.
+
+    Each has dev, and mtu where the route has one of its own. local: the address that they are sent from, as a rule may
+    choose the route by it. A peer to which no route leads has none.
+    """
+    wanted = {peer: f"route get fibmatch {peer}" + (f" from {local}" if local else "") for peer in peers}
     try:
-        found = _json(["ip", "-j", "route", "get", address])
+        lines = run(["ip", "-j", "-batch", "-"], "".join(f"{line}\n" for line in wanted.values())).splitlines()
+        found = dict(zip(wanted, map(json.loads, lines)))
     except LinkError:
-        return None
-    return str(found[0]["dev"]) if found else None
+        found = {peer: _route(line.split()) for peer, line in wanted.items()}
+    return {peer: [way for route in routes for way in _next_hops(route)] for peer, routes in found.items()}
+
+
+def _route(words: list[str]) -> list[dict[str, Any]]:
+    try:
+        return _json(["ip", "-j", *words])
+    except LinkError:
+        return []
+
+
+def _next_hops(route: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the ways of one route: dev, mtu, gateway."""
+    mtu = next((int(metric["mtu"]) for metric in route.get("metrics", ()) if "mtu" in metric), None)
+    return [
+        {"dev": hop["dev"], "mtu": mtu, "gateway": "gateway" in hop or "via" in hop}
+        for hop in route.get("nexthops") or [route]
+        if "dev" in hop
+    ]
+
+
+def arrivals(local: str | None, peers: Iterable[str]) -> tuple[str, ...]:
+    """Return the interfaces by which packets of *peers* may come, as firewall rules call them, sorted.
+
+    Those by which this host sends to them, and the one that has *local*, this host's own address among theirs. An
+    address that routing brings here, on the loopback or a dummy interface, may be reached by any port of the host,
+    also by one that is down now. None where no peer is known and nothing tells.
+    """
+    links = details()
+    by_name = {link["ifname"]: link for link in links}
+    names = {way["dev"] for found in ways(peers, local).values() for way in found}
+    own = [link for link in links if local and _has(link, local)]
+    names.update(link["ifname"] for link in own if not _is_routed(link))
+    if any(_is_routed(link) for link in own):
+        names.update(link["ifname"] for link in links if _is_port(link))
+    outside = {name for name in names if not _carries_nothing(by_name.get(name, {}))}
+    return tuple(sorted(outside if own else names))
+
+
+def _has(link: Mapping[str, Any], address: str) -> bool:
+    return any(ipaddress.ip_address(found["local"]) == ipaddress.ip_address(address) for found in _local(link))
+
+
+def _local(link: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [address for address in link.get("addr_info", ()) if "local" in address]
+
+
+def _kind(link: Mapping[str, Any]) -> str:
+    return str(link.get("linkinfo", {}).get("info_kind", ""))
+
+
+def _carries_nothing(link: Mapping[str, Any]) -> bool:
+    """Tell whether no packet comes or goes by a link, whatever addresses it has."""
+    return "LOOPBACK" in link.get("flags", ()) or _kind(link) == "dummy"
+
+
+_is_routed = _carries_nothing
+"""Tell whether it is by routing that others reach the addresses of a link."""
+
+PORT_KINDS = ("", "bond", "vlan", "team")
+"""Kinds of links at whose other end there is a cable; hardware has none."""
+
+
+def _is_port(link: Mapping[str, Any]) -> bool:
+    """Tell whether a link is a way out of this machine by itself: no part of another, nor of containers."""
+    return _kind(link) in PORT_KINDS and "master" not in link and not _carries_nothing(link)
 
 
 def subnets(links: Links) -> list[str]:
@@ -288,33 +420,95 @@ def underlay(wanted: str | None, links: Links) -> dict[str, Any]:
     """Return the address, interface and MTU that tunnels of this host use: {"address", "interface", "mtu"}.
 
     *wanted* is an address of this host; without it the source address of the default route is taken, and on a host
-    that has none, its only global address. Raises LinkError when there is no such address or the choice is not clear.
+    that has none, its only global address. The interface is the first by which others are reached from there, the MTU
+    the least of all those. Raises LinkError when there is no such address, no way, or the choice is not clear.
     """
-    links = [link for link in links if "UP" in link["flags"] and "LOOPBACK" not in link["flags"]]
+    links = [link for link in links if "UP" in link["flags"]]
     found = [
-        {"address": address["local"], "interface": link["ifname"], "mtu": int(link["mtu"])}
-        for link in links
-        for address in link.get("addr_info", [])
-        if address.get("scope") == "global"
+        (str(address["local"]), link) for link in links for address in _local(link) if address.get("scope") == "global"
     ]
     if wanted:
-        for candidate in found:
-            if ipaddress.ip_address(candidate["address"]) == ipaddress.ip_address(wanted):
-                return candidate
-        have = ", ".join(candidate["address"] for candidate in found) or "none"
+        for address, link in found:
+            if ipaddress.ip_address(address) == ipaddress.ip_address(wanted):
+                return _underlay(address, link, links)
+        have = ", ".join(address for address, _link in found) or "none"
         raise LinkError(f"No interface of this host has the address {wanted}; its addresses are: {have}.")
     for route in _json(["ip", "-j", "-4", "route", "show", "default"]):
-        for candidate in found:
-            if candidate["interface"] == route.get("dev") and route.get("prefsrc") in (None, candidate["address"]):
-                return candidate
-    physical = [candidate for candidate in found if not _is_virtual(candidate["interface"], links)]
+        for address, link in found:
+            beside = "prefsrc" not in route and link["ifname"] in _devices([route])
+            if route.get("prefsrc") == address or beside:
+                return _underlay(address, link, links)
+    physical = [(address, link) for address, link in found if not _is_virtual(link["ifname"], links)]
+    physical = [(address, link) for address, link in physical if "LOOPBACK" not in link["flags"]] or physical
     if len(physical) == 1:
-        return physical[0]
-    names = ", ".join(f"{candidate['address']} ({candidate['interface']})" for candidate in physical) or "none"
+        return _underlay(*physical[0], links)
+    names = ", ".join(f"{address} ({link['ifname']})" for address, link in physical) or "none"
     raise LinkError(
         f"This host has no default route and its addresses do not tell which one tunnels should use: {names}. "
         "Set cluster_compute_underlay_address for it in the inventory."
     )
+
+
+def _underlay(address: str, link: Mapping[str, Any], links: Links) -> dict[str, Any]:
+    """Return what tunnels use that end at an address of *link*."""
+    vrf = _vrf_of(link, links)
+    if vrf:
+        raise LinkError(
+            f"The address {address} of {link['ifname']} is in the VRF {vrf}, in which tunnels of sessions do not run. "
+            "Set cluster_compute_underlay_address to an address outside of every VRF."
+        )
+    mtus = {entry["ifname"]: int(entry["mtu"]) for entry in links}
+    ways_out = _ways_by_routing(address, links) if _is_routed(link) else _ways_beside(address, link, mtus)
+    found = [(way["dev"], min(mtus[way["dev"]], way["mtu"] or mtus[way["dev"]])) for way in ways_out]
+    if not found:
+        raise LinkError(
+            f"The address {address} is on {link['ifname']}, where others reach it by routing alone, and this host has "
+            "no route by a gateway to them. See its routing daemon, or set cluster_compute_underlay_address to an "
+            "address of an interface that packets go by."
+        )
+    return {"address": address, "interface": found[0][0], "mtu": min(mtu for _name, mtu in found)}
+
+
+def _ways_beside(address: str, link: Mapping[str, Any], known: Collection[str]) -> list[dict[str, Any]]:
+    """Return the ways to the subnet of an interface's address: its own, and that of a second one in the same subnet."""
+    subnet = next(
+        ipaddress.ip_network(f"{entry['local']}/{entry['prefixlen']}", strict=False)
+        for entry in _local(link)
+        if entry["local"] == address
+    )
+    other = next((str(host) for host in itertools.islice(subnet.hosts(), 2) if str(host) != address), None)
+    own: list[dict[str, Any]] = [{"dev": link["ifname"], "mtu": None}]
+    if other is None:
+        return own
+    beside = [way for way in ways([other], address)[other] if not way["gateway"] and way["dev"] in known]
+    return [*own, *(way for way in beside if way["dev"] != link["ifname"])]
+
+
+def _ways_by_routing(address: str, links: Links) -> list[dict[str, Any]]:
+    """Return the ways by which a host with an address that is only routed reaches others: all gateways, and the
+    default route where there are no others."""
+    usable = {link["ifname"] for link in links if not _carries_nothing(link) and not _vrf_of(link, links)}
+    family = "-6" if ":" in address else "-4"
+    routes = _json(["ip", "-j", family, "route", "show", "table", "all"])
+    found = [
+        (route["dst"] == "default", way)
+        for route in routes
+        for way in _next_hops(route)
+        if way["gateway"] and way["dev"] in usable
+    ]
+    return [way for is_default, way in found if not is_default] or [way for _is_default, way in found]
+
+
+def _vrf_of(link: Mapping[str, Any], links: Links) -> str:
+    """Return the VRF that a link is, or is part of; empty for none."""
+    if _kind(link) == "vrf":
+        return str(link["ifname"])
+    master = next((entry for entry in links if entry["ifname"] == link.get("master")), None)
+    return str(link["master"]) if master is not None and _kind(master) == "vrf" else ""
+
+
+def _devices(routes: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {str(way["dev"]) for route in routes for way in _next_hops(route)}
 
 
 def _is_virtual(interface: str, links: list[dict[str, Any]]) -> bool:
@@ -332,16 +526,20 @@ def listening_ports() -> list[dict[str, Any]]:
         ("udp", "udp", "07"),
         ("udp6", "udp", "07"),
     ):
-        try:
-            with open(f"/proc/net/{name}", encoding="ascii") as table:
-                rows = [line.split() for line in table.readlines()[1:]]
-        except FileNotFoundError:
-            continue
-        for row in rows:
+        for row in _rows(name):
             address, _dummy, port = row[1].rpartition(":")
             if row[3] == listening:
                 found.add((_proc_address(address), int(port, 16), protocol))
     return [{"address": address, "port": port, "protocol": protocol} for address, port, protocol in sorted(found)]
+
+
+def _rows(name: str) -> list[list[str]]:
+    """Return the rows of a table of sockets; none where the kernel does not have it."""
+    try:
+        with open(f"/proc/net/{name}", encoding="ascii") as table:
+            return [line.split() for line in table.readlines()[1:]]
+    except FileNotFoundError:
+        return []
 
 
 def _proc_address(text: str) -> str:

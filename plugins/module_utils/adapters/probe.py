@@ -107,8 +107,8 @@ def start(
     """Start the process; return what tells it from others, and the ports that it listens on: port (TCP) and udp.
 
     own: this host. port: UDP, of the tunnel. mtu: of the link. ports: the first and the last TCP port to try.
-    encrypted: those of UDP that encrypted sessions use, if these are to be tried. at_end: what the process does last.
-    Raises ProbeError, and leaves nothing behind then.
+    encrypted: those of UDP that encrypted sessions use, if these are to be tried. at_end: what the process does last,
+    in the network of the host. Raises ProbeError, and leaves nothing behind then.
     """
     others = list(peers)
     listener = image_stream.listen(own.endpoint, *ports)
@@ -134,7 +134,7 @@ def start(
         where = ["link", "add", "name", LINK, "netns", str(pid), "type", "vxlan", "id", str(vni), "local", own.endpoint]
         link.run(["ip", *where, "dstport", str(port), "nolearning", "proxy"])
         to_child.sendall(b"\n")
-        _expect(to_child)
+        _expect(to_child, port)
     except (OSError, SessionError) as error:
         image_stream.end_server(**server)
         with contextlib.suppress(ChildProcessError):
@@ -165,8 +165,8 @@ def _door(token: str) -> str:
     return f"\0{PROCESS_NAME}-{token[:16]}"
 
 
-def _expect(channel: socket.socket) -> None:
-    """Read the line with which the other side says that it is ready, or why it is not."""
+def _expect(channel: socket.socket, port: int = 0) -> None:
+    """Read the line with which the other side says that it is ready, or why it is not. port: of the tunnel."""
     received = b""
     while not received.endswith(b"\n"):
         more = channel.recv(4096)
@@ -174,7 +174,8 @@ def _expect(channel: socket.socket) -> None:
             raise ProbeError(received.decode("utf-8", "replace") or "The process that holds the link ended at once.")
         received += more
     if received != b"ready\n":
-        raise ProbeError(received.decode("utf-8", "replace").strip())
+        problem = link.LinkError(received.decode("utf-8", "replace").strip())
+        raise ProbeError(str(link.port_error(problem, port)))
 
 
 def _become_the_process(
@@ -198,8 +199,10 @@ def _become_the_process(
         background.let_go_of_everything_but(*kept)
         with open("/proc/self/comm", "w", encoding="ascii") as file:
             file.write(PROCESS_NAME)
+        libc = ctypes.CDLL(None, use_errno=True)
+        home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
+            if libc.unshare(_CLONE_NEWNET) != 0:
                 raise ProbeError(f"The kernel refuses a network namespace: {os.strerror(ctypes.get_errno())}.")
             parent.sendall(b"ready\n")
             parent.recv(1)
@@ -212,6 +215,7 @@ def _become_the_process(
         try:
             _Process(listener, control, inside, plain, {peer.endpoint for peer in peers}, token).run()
         finally:
+            libc.setns(home, _CLONE_NEWNET)
             at_end()
     finally:
         os._exit(0)  # nothing of the module may run a second time

@@ -25,7 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE, SINGLE_NODE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
@@ -65,6 +65,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     hosts_from_facts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import why_no_endpoint
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     Need,
     needs_again,
@@ -522,6 +523,8 @@ class Planner(ABC):
             )
         lines += [] if entry.shortfall is None else render_shortfall(entry.shortfall)
         lines += [f"Host {name}: {facts.drained}" for name, facts in self.facts.items() if facts.drained is not None]
+        if self.request.size > 1 and self.request.mode != SINGLE_NODE:
+            lines += [f"Host {name}: {why}" for name, why in why_no_endpoint(self.facts).items()]
         return [*lines, "The schedule_pending playbook launches it when there is room; its teardown cancels it."]
 
     def _pending(self, record: Record, number: int, report: list[str]) -> Record:

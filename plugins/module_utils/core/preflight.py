@@ -667,6 +667,10 @@ def _addresses(settings: Settings, results: Results) -> Check:
                     "Each host of the group is another machine, with an address of its own.",
                     "Take the second name of a machine out of the inventory, or give each its own address.",
                 )
+            problem = host_facts["host"].get("no_overlay")
+            if problem:
+                good = f"UDP port {settings.vxlan_port} is free for overlays (cluster_compute_vxlan_port)."
+                check.bad(ERROR, host, problem, good, "Do what it says. Until then it has sessions of its own.")
             if (":" in underlay["address"]) != most_common:
                 check.bad(
                     ERROR,

@@ -192,6 +192,7 @@ def _facts(
         ],
         "objects": _objects(state, entries, networks, links, tables),
         "overlays": overlays.to_dict() if overlays is not None else None,
+        "no_overlay": link.why_no_port(overlays.port if overlays is not None else link.VXLAN_PORT, links),
         "underlay": _underlay(underlay_address, links),
         "addresses": link.addresses(links),
         "subnets": sorted({*link.subnets(links), *_network_subnets(networks)}),

@@ -16,9 +16,10 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.firewall import Iptables
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     RUNNING,
+    OverlayTunnel,
     Record,
     tunnel_of,
 )
@@ -48,8 +49,21 @@ def isolation_of_stub(record: Record) -> Isolation | None:
     if overlays is not None and overlays.cover(record.tunnel):
         return None
     tunnel = record.tunnel
-    interface = link.interface_to(tunnel.endpoints[0])
-    return Isolation(record.id, record.name, isolation.tunnel_on_host(tunnel, interface))
+    interfaces = link.arrivals(None, tunnel.endpoints)
+    return Isolation(record.id, record.name, isolation.tunnel_on_host(tunnel, interfaces))
+
+
+def isolation_here(plan: Plan, overlay: OverlayTunnel | None, host: str, *, gave_up: bool = False) -> Isolation:
+    """Return what the rules of this *host*, which carries replicas of the session, keep apart.
+
+    They follow the ways that packets take now. overlay: what `tunnel_of` says of the plan. gave_up: whether the host's
+    part could not be started.
+    """
+    local = plan.hosts[host].underlay_address
+    peers = [other.underlay_address for name, other in plan.hosts.items() if name != host and other.underlay_address]
+    has_peers = plan.network is not None and plan.network.vni is not None and local is not None
+    interfaces = link.arrivals(local, peers) if has_peers else ()
+    return isolation.isolation_of(plan, host, overlay, gave_up=gave_up, interfaces=interfaces)
 
 
 def will_use_nftables() -> bool:
@@ -80,7 +94,7 @@ def give_up_steps(record: Record, host: str, nftables: bool) -> Stage:
 
     All other rules stay, as some of it may run.
     """
-    wanted = isolation.isolation_of(read_plan(record.plan), host, tunnel_of(record.plan), gave_up=True)
+    wanted = isolation_here(read_plan(record.plan), tunnel_of(record.plan), host, gave_up=True)
     return rule_steps(wanted, nftables) if wanted.doors else []
 
 

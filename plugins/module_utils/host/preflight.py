@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.f
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.probe import Peer
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import WRITES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import (
     NVIDIA,
@@ -46,8 +47,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
     boot_install,
     data,
     engine_runtime,
+    firewall_rules,
     runtime_proof,
     ssh_runtime,
+    steps,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts
 
@@ -227,6 +230,7 @@ def listen(
     def remove() -> None:
         for source in wrote:
             data.remove_probe(source, roots, probe_id)
+        firewall.remove(isolation.PROBE[0])
 
     for source, part in storage.items():
         if part == WRITES:
@@ -236,11 +240,13 @@ def listen(
                     folders.write_inside(folder, data.probe_name(probe_id), data.probe_text(token, source))
             except (OSError, FolderError) as error:
                 problems[source] = str(error)
+    others = [_peer(peer) for peer in peers]
     try:
+        _put_rules(_peer(own), others, settings)
         first, last = settings["ports"]
         started = probe.start(
             _peer(own),
-            map(_peer, peers),
+            others,
             vni=settings["vni"],
             port=settings["port"],
             mtu=settings["mtu"],
@@ -253,6 +259,16 @@ def listen(
         remove()
         raise
     return {**started, "wrote": [source for source in wrote if source not in problems], "problems": problems}
+
+
+def _put_rules(own: Peer, peers: Sequence[Peer], settings: Mapping[str, Any]) -> None:
+    """Have packets of the probe pass what those of sessions pass: rules by the ways that packets of the peers take."""
+    others = tuple(peer.endpoint for peer in peers)
+    ways = link.arrivals(own.endpoint, others)
+    wanted = isolation.isolation_of_probe(
+        settings["vni"], settings["port"], (own.endpoint, *others), own.endpoint, ways
+    )
+    steps.perform([firewall_rules.rule_steps(wanted, Engine.connect().uses_nftables())])
 
 
 def _peer(peer: Mapping[str, Any]) -> Peer:
@@ -308,4 +324,7 @@ def measure(
 
 def stop(server: Mapping[str, int], token: str) -> dict[str, dict[str, int]] | None:
     """End what was started; return the largest packet it heard, by way and by the number of the host that sent it."""
-    return probe.end(server, token)
+    try:
+        return probe.end(server, token)
+    finally:
+        firewall.remove(isolation.PROBE[0])  # the process does it as well, unless it was killed

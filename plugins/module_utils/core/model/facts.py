@@ -165,6 +165,7 @@ class HostFacts:
     foreign_containers: tuple[str, ...] = ()
     objects: dict[str, Parts] = field(default_factory=dict)
     overlays: Optional[Overlays] = None
+    no_overlay: str = ""
     underlay: Optional[Underlay] = None
     addresses: tuple[str, ...] = ()
     subnets: tuple[str, ...] = ()

@@ -42,6 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import own_ports
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Pinned, give_out
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import data_of_hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import why_no_endpoint
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import Need
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement
@@ -303,7 +304,8 @@ def _networks(
         in_use = in_use | {subnet}
         network = Network(BRIDGE, f"cc-{id8}", subnet, INTERFACE, None, None, None, None, None)
         # One that may grow beyond its host has an overlay from the start: a bridge cannot become one while it is used.
-        knows_underlay = all(hosts_facts[host].underlay is not None for host in placement.hosts)
+        apart = why_no_endpoint(hosts_facts)
+        knows_underlay = all(hosts_facts[host].underlay is not None and host not in apart for host in placement.hosts)
         may_grow = request.max_size is not None and request.mode == MULTI_NODE and knows_underlay
         if len(placement.hosts) > 1 or may_grow:
             vni = old.vni if old else None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Callable
 
@@ -17,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_integer,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import parse_site_devices
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import why_no_endpoint
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     LEASED,
     Allocatable,
@@ -44,18 +46,20 @@ def hosts_from_facts(
     Allocatable is what ``cluster_compute_cpus`` and ``cluster_compute_memory`` say; where they say nothing, what was
     detected less ``cluster_compute_reserved_*``. Free is that less what the host's ledger holds and less what
     labelled containers hold that the ledger does not know, running or not. A host that is drained takes no replica
-    more; one that is suspect is marked so.
+    more; one that is suspect is marked so, and one that can be no end of an overlay.
     ignore_session: name of the session being placed, whose own share does not count against it. with_tentative:
     whether leases count, whose sessions do not know yet whether they start.
     Raises InvalidInput naming host, variable and value.
     """
     hosts = []
     problems: list[Problem] = []
+    no_endpoint = why_no_endpoint(facts_by_host)
     for name, facts in facts_by_host.items():
         if not facts.usable:
             continue
         try:
-            hosts.append(_host(name, facts, inventory_vars_by_host.get(name, {}), ignore_session, with_tentative))
+            host = _host(name, facts, inventory_vars_by_host.get(name, {}), ignore_session, with_tentative)
+            hosts.append(replace(host, is_endpoint=False) if name in no_endpoint else host)
         except InvalidInput as error:
             problems.extend(error.problems)
     if problems:

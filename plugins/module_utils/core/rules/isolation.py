@@ -47,6 +47,9 @@ INNER_PREFIX = "ccb"
 STANDING = ("ffffffff-ffff-ffff-ffff-ffffffffffff", "standing")
 """Id and name under which a host keeps the rules that belong to no session (RFC 9562, 5.10: Max UUID)."""
 
+PROBE = ("fffffffe-ffff-ffff-ffff-ffffffffffff", "preflight")
+"""Id and name of the rules for the link by which hosts try each other: those of a session that has no replicas."""
+
 # What UDP carries begins with 4 bytes of VXLAN flags, then come 24 bits of identifier and 8 reserved ones (RFC 7348).
 _VNI_IPV4 = "0>>22&0x3C@12>>8={vni}"
 _VNI_IPV6 = "52>>8={vni}"
@@ -76,14 +79,14 @@ class PublishedPort:
 class Tunnel:
     """The overlay of a session. endpoints: the underlay addresses of all its hosts.
 
-    interface: the one by which this host reaches the others, None where that is not known. local: this host's own
+    interfaces: those by which packets of the others come, none where that is not known. local: this host's own
     endpoint, None on a host that carries no replica.
     """
 
     vni: int
     port: int
     endpoints: tuple[str, ...]
-    interface: str | None = None
+    interfaces: tuple[str, ...] = ()
     local: str | None = None
 
     @property
@@ -107,7 +110,7 @@ class Door:
 
     vni: int
     port: int
-    interface: str
+    interfaces: tuple[str, ...]
     local: str
     members: tuple[str, ...]
     fenced: tuple[str, ...]
@@ -157,7 +160,8 @@ class Isolation:
 class Overlays:
     """Where the overlays of a site can be: port of their tunnels, first and last identifier.
 
-    interface: the one by which this host reaches the others, None where that is not known.
+    interface: the one by which this host reaches the others, None where that is not known, or where there are several:
+    then these rules hold for what comes by any.
     """
 
     port: int
@@ -206,10 +210,18 @@ def inner_bridge(session_id: str) -> str:
     return f"{INNER_PREFIX}{session_id[:8]}"
 
 
-def isolation_of(plan: Plan, host: str, overlay: OverlayTunnel | None, *, gave_up: bool = False) -> Isolation:
+def isolation_of(
+    plan: Plan,
+    host: str,
+    overlay: OverlayTunnel | None,
+    *,
+    gave_up: bool = False,
+    interfaces: tuple[str, ...] = (),
+) -> Isolation:
     """Return what the firewall rules keep apart on a *host* that carries replicas of the session.
 
-    overlay: what `tunnel_of` says of the plan. gave_up: whether the host could not start its part, of which those are
+    overlay: what `tunnel_of` says of the plan. interfaces: those by which packets of the other hosts come; without any
+    it is the one that the plan names. gave_up: whether the host could not start its part, of which those are
     told that wait for it.
     """
     session, network = plan.session, plan.network
@@ -226,30 +238,32 @@ def isolation_of(plan: Plan, host: str, overlay: OverlayTunnel | None, *, gave_u
                 wanted = None if address.is_unspecified else str(address)
                 published.append(PublishedPort(port.protocol, port.host_port, port.container_port, wanted))
     own = plan.hosts[host]
+    if not interfaces and own.underlay_interface is not None:
+        interfaces = (own.underlay_interface,)
     return Isolation(
         session.id,
         session.name,
-        None if overlay is None else tunnel_on_host(overlay, own.underlay_interface, own.underlay_address),
+        None if overlay is None else tunnel_on_host(overlay, interfaces, own.underlay_address),
         plan.egress.subnet,
         None if network is None else network.link or inner_bridge(session.id),
         tuple(published),
         tuple(closed),
-        _doors_of(plan, host, gave_up),
+        _doors_of(plan, host, interfaces, gave_up),
     )
 
 
-def _doors_of(plan: Plan, host: str, gave_up: bool) -> tuple[Door, ...]:
+def _doors_of(plan: Plan, host: str, interfaces: tuple[str, ...], gave_up: bool) -> tuple[Door, ...]:
     """Return where hosts are told their membership, in sessions that replace lost hosts, or have given one up.
 
     gave_up: whether those are told as well that wait for this host to start the session.
     """
     network, own = plan.network, plan.hosts[host]
-    if network is None or network.vni is None or network.port is None:
+    if network is None or network.vni is None or network.port is None or not interfaces:
         return ()
     others = sorted(plan.hosts.items())  # in the order in which a record is kept
     peers = tuple(str(other.underlay_address) for name, other in others if name != host)
     fenced = tuple(address for address in plan.fenced if address not in (*peers, own.underlay_address))
-    place = (network.vni, network.port, str(own.underlay_interface), str(own.underlay_address))
+    place = (network.vni, network.port, interfaces, str(own.underlay_address))
     encrypted = network.tunnel is not None
     doors = [Door(*place, peers, fenced, encrypted)] if holds_back(plan) or plan.fenced else []
     if gave_up and peers:
@@ -257,9 +271,16 @@ def _doors_of(plan: Plan, host: str, gave_up: bool) -> tuple[Door, ...]:
     return tuple(doors)
 
 
-def tunnel_on_host(tunnel: OverlayTunnel, interface: str | None, local: str | None = None) -> Tunnel:
+def tunnel_on_host(tunnel: OverlayTunnel, interfaces: tuple[str, ...], local: str | None = None) -> Tunnel:
     """Return a session's tunnel with what is this host's own."""
-    return Tunnel(tunnel.vni, tunnel.port, tunnel.endpoints, interface, local)
+    return Tunnel(tunnel.vni, tunnel.port, tunnel.endpoints, interfaces, local)
+
+
+def isolation_of_probe(
+    vni: int, port: int, endpoints: tuple[str, ...], local: str, interfaces: tuple[str, ...]
+) -> Isolation:
+    """Return what is kept apart while hosts try each other, by the rules that a session's tunnel has on a host."""
+    return Isolation(*PROBE, Tunnel(vni, port, endpoints, interfaces, local))
 
 
 # ---- iptables -------------------------------------------------------------------------------------------------------
@@ -305,31 +326,38 @@ def _iptables_tunnel(found: Rules, chain: str, tunnel: Tunnel) -> None:
     to_port = f"-p udp -m udp --dport {tunnel.port}"
     vni = (_VNI_IPV6 if tunnel.is_ipv6 else _VNI_IPV4).format(vni=tunnel.vni)
     to_session = f'{to_port} -m u32 --u32 "{vni}"'
+    # With an extension header the identifier is elsewhere; no tunnel sends one.
+    strange = [f'{to_port} -m u32 ! --u32 "{_PLAIN_UDP_IPV6}" -j DROP'] if tunnel.is_ipv6 else []
     # A packet that comes from where the others are can as well be sent to them directly.
-    inside = f"! -i {tunnel.interface} " if tunnel.interface else ""
-    if tunnel.is_ipv6:
-        # With an extension header the identifier is elsewhere; no tunnel sends one.
-        strange = f'{to_port} -m u32 ! --u32 "{_PLAIN_UDP_IPV6}" -j DROP'
-        found[USER_CHAIN].append(inside + strange)
-        if tunnel.local is not None:
-            found[INPUT_CHAIN].append(strange)
-    found[USER_CHAIN].append(f"{inside}{to_session} -j {chain}")
-    found[chain] += [f"-d {endpoint} {inside}{to_session} -j DROP" for endpoint in tunnel.endpoints]
+    if len(tunnel.interfaces) > 1:
+        out = f"{chain}-out"
+        found[USER_CHAIN].append(f"{to_port} -j {out}")
+        found[out] = [f"-i {interface} -j RETURN" for interface in tunnel.interfaces]
+        found[out] += strange + [f"-d {endpoint} {to_session} -j DROP" for endpoint in tunnel.endpoints]
+    else:
+        inside = "".join(f"! -i {interface} " for interface in tunnel.interfaces)
+        found[USER_CHAIN] += [f"{inside}{rule}" for rule in [*strange, f"{to_session} -j {chain}"]]
+        found[chain] += [f"-d {endpoint} {inside}{to_session} -j DROP" for endpoint in tunnel.endpoints]
     if tunnel.local is not None:
         own = f"{chain}-in"
-        found[INPUT_CHAIN].append(f"{to_session} -j {own}")
-        accepted = [f"-s {peer} -d {tunnel.local} -i {tunnel.interface} -j RETURN" for peer in tunnel.peers]
-        found[own] = [*accepted, "-j DROP"]
+        found[INPUT_CHAIN] += [*strange, f"{to_session} -j {own}"]
+        found[own] = [
+            f"-s {peer} -d {tunnel.local} -i {interface} -j RETURN"
+            for peer in tunnel.peers
+            for interface in tunnel.interfaces
+        ]
+        found[own].append("-j DROP")
 
 
 def _iptables_door(found: Rules, chain: str, door: Door, ipv6: bool) -> None:
     """Have questions for a host's membership answered, before anything else is decided of packets for that port."""
     flags, vni = (_FLAGS_IPV6, _VNI_IPV6) if ipv6 else (_FLAGS_IPV4, _VNI_IPV4)
     question = f"{flags.format(flags=f'{door.flags:#x}')}&&{vni.format(vni=door.vni)}"
-    asks = f'-d {door.local} -i {door.interface} -p udp -m udp --dport {door.port} -m u32 --u32 "{question}"'
+    asks = f'-p udp -m udp --dport {door.port} -m u32 --u32 "{question}"'
     own = f"{chain}-{'ask' if door.flags == QUESTION else 'wait'}"
     # Of all that comes by the tunnel of a session only its own packets are looked at twice.
-    found[INPUT_CHAIN if door.encrypted else f"{chain}-in"].insert(0, f"{asks} -j {own}")
+    where = found[INPUT_CHAIN if door.encrypted else f"{chain}-in"]
+    where[:0] = [f"-d {door.local} -i {interface} {asks} -j {own}" for interface in door.interfaces]
     found[own] = [
         f"-s {address} -j REJECT --reject-with {answer}"
         for addresses, (answer, _nft) in door.answers
@@ -416,14 +444,15 @@ def nft_rules(isolation: Isolation) -> Rules:
     if tunnel is not None:
         family = "ip6" if tunnel.is_ipv6 else "ip"
         to_session = f"udp dport {tunnel.port} @th,96,24 {tunnel.vni}"
-        inside = f'iifname != "{tunnel.interface}" ' if tunnel.interface else ""
+        inside = f"iifname != {_names(tunnel.interfaces)} " if tunnel.interfaces else ""
         found["forward"].append(f"{inside}{family} daddr {_set(tunnel.endpoints)} {to_session} drop")
         if tunnel.local is not None:
-            if tunnel.peers:  # a set of nft may not be empty
+            if tunnel.peers and tunnel.interfaces:  # a set of nft may not be empty
+                come = f"iifname {_names(tunnel.interfaces)} {family} saddr {_set(tunnel.peers)}"
                 # Asking for the state has packets put together from their fragments before they get here.
                 found["input"].append(
-                    f'iifname "{tunnel.interface}" {family} saddr {_set(tunnel.peers)} {family} daddr {tunnel.local} '
-                    f"{to_session} ct state {{ new, established, related, untracked }} accept"
+                    f"{come} {family} daddr {tunnel.local} {to_session} "
+                    "ct state { new, established, related, untracked } accept"
                 )
             found["input"].append(f"{to_session} drop")
     if isolation.inner is not None:
@@ -453,7 +482,7 @@ def nft_rules(isolation: Isolation) -> Rules:
 def _nft_door(door: Door) -> list[str]:
     family, icmp = ("ip6", "icmpv6") if door.is_ipv6 else ("ip", "icmp")
     asks = f"udp dport {door.port} @th,64,32 {door.flags:#x} @th,96,24 {door.vni}"
-    to_us = f'iifname "{door.interface}" {family} daddr {door.local} {asks}'
+    to_us = f"iifname {_names(door.interfaces)} {family} daddr {door.local} {asks}"
     answers = [
         f"{family} saddr {_set(addresses)} {to_us} reject with {icmp} type {answer}"
         for addresses, (_other, answer) in door.answers
@@ -466,6 +495,12 @@ def standing_nft_rules(overlays: Overlays) -> Rules:
     where = f'iifname != "{overlays.interface}" ' if overlays.interface else ""
     to_port = f'{where}oifname != "{INNER_PREFIX}*" udp dport {overlays.port}'
     return {"forward": [f"{to_port} @th,96,24 {overlays.first}-{overlays.last} drop"]}
+
+
+def _names(interfaces: tuple[str, ...]) -> str:
+    """Return interfaces as nftables takes them; one as rules have always named it, so that these stay the same."""
+    quoted = [f'"{interface}"' for interface in interfaces]
+    return quoted[0] if len(quoted) == 1 else _set(quoted)
 
 
 def _set(addresses: Iterable[str]) -> str:

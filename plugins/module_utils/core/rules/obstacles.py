@@ -25,6 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     sharing_problems,
     some_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import why_no_endpoint
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
     EVERY_ADDRESS,
     ports_collide,
@@ -80,6 +81,8 @@ def _why_not_carried(
             "at its launch it has an overlay; session_recreate=true makes it anew."
         )
     why = _why_no_overlay(plan, network, hosts_facts[host])
+    if not why:
+        why = why_no_endpoint({name: hosts_facts[name] for name in dict.fromkeys([*stay, host])}).get(host, "")
     if why or not looked:
         return why
     if network.tunnel is not None and (why := why_not_encrypted(hosts_facts[host])):

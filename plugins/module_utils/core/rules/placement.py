@@ -70,6 +70,7 @@ class Host:
     max_replicas: how many replicas more it may take, None for no limit. replica_limit: how many it may have in all.
     devices, free_devices: what it gives out by name, all of it and what no other session holds. threads: how many CPUs
     a core counts for, where whole ones are given away. is_suspect: whether it is used only where others are no choice.
+    is_endpoint: whether a session on it and others can have an overlay.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Host:
     free_devices: Devices = ()
     threads: int = 1
     is_suspect: bool = False
+    is_endpoint: bool = True
 
 
 def limited(host: Host, most: int) -> Host:
@@ -174,10 +176,29 @@ def place(
     _check_allocatable(request, candidates)
     trusted = [host for host in candidates if not host.is_suspect]
     if trusted and len(trusted) < len(candidates):
-        found = _place(request, trusted, topology_keys)
+        found = _place_connected(request, trusted, topology_keys)
         if isinstance(found, Placement):
             return found
-    return _place(request, candidates, topology_keys)
+    return _place_connected(request, candidates, topology_keys)
+
+
+def _place_connected(
+    request: Request, candidates: Sequence[Host], topology_keys: Sequence[str]
+) -> Placement | Shortfall:
+    """Place a request; what needs an overlay, for hosts or for growth, goes where there can be one."""
+    connected = [host for host in candidates if host.is_endpoint]
+    if len(connected) == len(candidates):
+        return _place(request, candidates, topology_keys)
+    grows = request.max_size is not None and request.mode == MULTI_NODE
+    if connected and grows:
+        return _place(request, connected, topology_keys)
+    alone = _place(request, candidates, topology_keys)
+    if isinstance(alone, Placement) and alone.mode == MULTI_NODE:
+        if connected:
+            return _place(request, connected, topology_keys)
+        # No two hosts can be connected, so what is missing is a host that is large enough.
+        return _place(replace(request, mode=SINGLE_NODE), candidates, topology_keys)
+    return alone
 
 
 def _place(request: Request, candidates: Sequence[Host], topology_keys: Sequence[str]) -> Placement | Shortfall:

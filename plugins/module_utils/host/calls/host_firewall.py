@@ -20,8 +20,9 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     overlays = None
     if arguments["state"] == "present":
         first, last = parse_vni_pool(arguments["vni_pool"])
-        underlay = link.underlay(arguments["underlay_address"], link.details()) or {}
-        overlays = Overlays(arguments["vxlan_port"], first, last, underlay.get("interface"))
+        underlay = link.underlay(arguments["underlay_address"], link.details())
+        ways = link.arrivals(underlay["address"], ())
+        overlays = Overlays(arguments["vxlan_port"], first, last, ways[0] if len(ways) == 1 else None)
     stages = firewall_rules.overlay_stages(overlays, Engine.connect().uses_nftables())
     if not check_mode:
         steps.perform(stages)

@@ -10,7 +10,6 @@ from functools import partial
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import tunnel_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
@@ -73,8 +72,9 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
 
 def rule_steps(context: Context, nftables: bool) -> Stage:
     """Return what is missing of the firewall's rules, before there is anything to protect; it needs no engine."""
-    overlay = tunnel_of(context.record.plan)
-    return firewall_rules.rule_steps(isolation.isolation_of(context.plan, context.host, overlay), nftables)
+    return firewall_rules.rule_steps(
+        firewall_rules.isolation_here(context.plan, tunnel_of(context.record.plan), context.host), nftables
+    )
 
 
 def link_steps(context: Context) -> Stage:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 
 
-def interface(name: str, address: str, *flags: str, mtu: int = 1500) -> dict[str, Any]:
-    """Return what ``ip -j address`` prints of one interface."""
-    entry = {"local": address, "prefixlen": 24, "scope": "host" if "LOOPBACK" in flags else "global"}
-    return {"ifname": name, "flags": [*flags, "UP"], "mtu": mtu, "addr_info": [entry]}
+def interface(name: str, address: str, *flags: str, mtu: int = 1500, **more: Any) -> dict[str, Any]:
+    """Return what ``ip -j -d address`` prints of one interface. more: kind, master."""
+    entry = {"local": address, "prefixlen": 24, "scope": "host" if address.startswith("127.") else "global"}
+    kind = {"linkinfo": {"info_kind": more.pop("kind")}} if "kind" in more else {}
+    return {"ifname": name, "flags": [*flags, "UP"], "mtu": mtu, "addr_info": [entry], **kind, **more}
 
 
 LINKS = [
@@ -28,10 +30,23 @@ def underlay(wanted: str | None) -> dict[str, Any]:
     return link.underlay(wanted, link.details())
 
 
-def here(monkeypatch: pytest.MonkeyPatch, *links: dict[str, Any], route: str = "") -> None:
-    """Let this host have these interfaces, and its default route on one of them."""
-    routes = [{"dst": "default", "dev": route}] if route else []
-    monkeypatch.setattr(link, "_json", lambda argv: routes if "route" in argv else list(links))
+def here(
+    monkeypatch: pytest.MonkeyPatch,
+    *links: dict[str, Any],
+    route: str = "",
+    routes: Iterable[dict[str, Any]] = (),
+    ways: Mapping[str, list[dict[str, Any]]] | None = None,
+) -> None:
+    """Let this host have these interfaces and routes, its default route on one of them, and these ways to others."""
+    every = [*([{"dst": "default", "dev": route}] if route else []), *routes]
+
+    def answer(argv: list[str]) -> list[dict[str, Any]]:
+        shown = [entry for entry in every if "default" not in argv or entry["dst"] == "default"]
+        return shown if "route" in argv else list(links)
+
+    monkeypatch.setattr(link, "_json", answer)
+    known = ways or {}
+    monkeypatch.setattr(link, "ways", lambda peers, _local=None: {peer: known.get(peer, []) for peer in peers})
 
 
 def test_the_underlay_is_what_the_site_says_else_where_the_default_route_leads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,3 +65,115 @@ def test_without_a_default_route_only_one_address_tells(monkeypatch: pytest.Monk
         LinkError, match=r"192\.0\.2\.11 \(eth0\), 198\.51\.100\.11 \(eth1\)\. Set cluster_compute_under"
     ):
         underlay(None)
+
+
+# ---- by routing, in a VRF, beside another one -----------------------------------------------------------------------
+
+UPLINKS = [interface("eth2", "10.1.0.1", mtu=9000), interface("eth3", "10.2.0.1", mtu=1600)]
+FABRIC = {
+    "dst": "10.9.0.0/24",
+    "nexthops": [
+        {"gateway": "10.1.0.2", "dev": "eth2"},
+        {"via": {"family": "inet6", "host": "fe80::1"}, "dev": "eth3"},
+    ],
+}
+DUMMY = interface("underlay", "10.9.0.1", kind="dummy", mtu=65000)
+LOOPBACK = interface("lo", "10.9.0.1", "LOOPBACK", mtu=65536)
+
+
+@pytest.mark.parametrize("carrier", [DUMMY, LOOPBACK], ids=["dummy", "lo"])
+def test_an_address_that_routing_brings_has_the_least_mtu_of_all_ways(
+    carrier: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = [*LINKS[1:], *UPLINKS, carrier]
+    here(monkeypatch, *links, route="eth0", routes=[FABRIC])
+    assert underlay("10.9.0.1") == {"address": "10.9.0.1", "interface": "eth2", "mtu": 1600}
+    here(monkeypatch, *links, routes=[{**FABRIC, "metrics": [{"mtu": 1400}]}])
+    assert underlay("10.9.0.1")["mtu"] == 1400
+    default = {**FABRIC, "dst": "default", "prefsrc": "10.9.0.1"}
+    here(monkeypatch, *links, routes=[default])
+    assert underlay("10.9.0.1")["mtu"] == 1600
+    assert underlay(None)["address"] == "10.9.0.1", "the one that packets go out with"
+    here(monkeypatch, *links, routes=[{"dst": "10.1.0.0/24", "dev": "eth2"}])
+    with pytest.raises(LinkError, match=rf"10\.9\.0\.1 is on {carrier['ifname']}, .* no route by a gateway"):
+        underlay("10.9.0.1")
+
+
+def test_a_second_interface_in_the_same_subnet_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    second = interface("eth1", "192.0.2.12", mtu=9000)
+    way = [{"dev": "eth0", "mtu": None, "gateway": False}]
+    here(monkeypatch, LINKS[1], second, ways={"192.0.2.1": way})
+    assert underlay("192.0.2.12") == {"address": "192.0.2.12", "interface": "eth1", "mtu": 1500}
+
+
+@pytest.mark.parametrize("address", ["10.3.0.1", "10.4.0.1"], ids=["port", "loopback of the VRF"])
+def test_an_address_in_a_vrf_is_refused_by_name(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vrf = interface("blue", "10.4.0.1", kind="vrf", mtu=65575)
+    here(monkeypatch, *LINKS, vrf, interface("eth4", "10.3.0.1", master="blue"), route="eth0")
+    with pytest.raises(LinkError, match=rf"{address.replace('.', '[.]')} of .* is in the VRF blue"):
+        underlay(address)
+
+
+def test_packets_come_by_the_ways_to_the_peers_and_where_the_address_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_eth0 = {"192.0.2.12": [{"dev": "eth0", "mtu": None, "gateway": False}]}
+    here(monkeypatch, *LINKS, ways=by_eth0)
+    assert link.arrivals("192.0.2.11", ["192.0.2.12"]) == ("eth0",)
+    assert link.arrivals("198.51.100.11", ["192.0.2.12"]) == ("eth0", "eth1")
+    assert link.arrivals(None, ["192.0.2.12"]) == ("eth0",)
+    assert link.arrivals("203.0.113.1", ["192.0.2.77"]) == ()
+
+
+def test_by_any_port_where_routing_brings_them_also_by_one_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    bond = interface("bond0", "10.5.0.1", kind="bond")
+    tagged = interface("bond0.7", "10.6.0.1", kind="vlan")
+    member = interface("eth5", "10.7.0.1", master="bond0")
+    veth = interface("veth1", "10.7.0.1", kind="veth", master="docker0")
+    down = {**UPLINKS[1], "flags": []}
+    here(
+        monkeypatch,
+        LOOPBACK,
+        UPLINKS[0],
+        down,
+        bond,
+        tagged,
+        member,
+        veth,
+        interface("docker0", "172.17.0.1", kind="bridge"),
+    )
+    assert link.arrivals("10.9.0.1", ["10.9.0.2"]) == ("bond0", "bond0.7", "eth2", "eth3")
+    assert link.arrivals("10.6.0.1", ["10.6.0.2"]) == ("bond0.7",)
+
+
+# ---- who has the port -----------------------------------------------------------------------------------------------
+
+
+def vxlan(name: str, port: int = 4789, *flags: str, **data: Any) -> dict[str, Any]:
+    return {
+        "ifname": name,
+        "flags": list(flags or ("UP",)),
+        "linkinfo": {"info_kind": "vxlan", "info_data": {"port": port, **data}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("links", "listens", "holder"),
+    [
+        ([], False, ""),
+        ([vxlan("ccx1", id=7)], True, ""),
+        ([vxlan("flannel.1", id=1, learning=False)], True, ""),
+        ([vxlan("vxlan.calico", 4789, "BROADCAST", external=True)], False, ""),
+        ([vxlan("cilium_vxlan", 8472, external=True)], False, ""),
+        ([vxlan("ccx1", id=7), vxlan("vxlan_sys_4789", external=True)], True, "the link vxlan_sys_4789"),
+        ([vxlan("policy", gbp=True)], True, "the link policy"),
+        ([], True, "something else than a program"),
+    ],
+    ids=["nobody", "own", "alike", "down", "another port", "Open vSwitch", "group policy", "no link"],
+)
+def test_a_vxlan_of_another_kind_holds_the_port(
+    links: list[dict[str, Any]], listens: bool, holder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = [{"address": "0.0.0.0", "port": 4789, "protocol": "udp"}] if listens else []
+    monkeypatch.setattr(link, "listening_ports", lambda: taken)
+    monkeypatch.setattr(link, "_program_at", lambda _port: "")
+    why = link.why_no_port(4789, links)
+    assert ("UDP port 4789, " in why and f"is held by {holder}" in why) if holder else not why

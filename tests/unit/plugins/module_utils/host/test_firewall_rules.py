@@ -49,7 +49,7 @@ def test_a_session_that_waits_needs_no_rules_nor_one_that_all_are_kept_out_of(
     found = firewall_rules.isolation_of_stub(running)
     assert found is not None
     assert found.tunnel is not None
-    assert (found.tunnel.interface, found.egress, found.inner) == ("lo", None, None)
+    assert (found.tunnel.interfaces, found.egress, found.inner) == (("lo",), None, None)
     path.write_text('{"port": 4789, "first": 4096, "last": 4999, "interface": "eth0"}')
     assert firewall_rules.isolation_of_stub(running) == found
     path.write_text('{"port": 4789, "first": 4096, "last": 5000, "interface": null}')

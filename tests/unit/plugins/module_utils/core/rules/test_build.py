@@ -119,6 +119,12 @@ def test_what_fits_one_host_gets_a_bridge_there():
     validate_plan(encode(plan))
 
 
+def test_one_that_may_grow_has_no_overlay_where_its_host_can_have_none():
+    asked = make_request(size=2, cpus=1, max_size=4)
+    assert make_plan(asked, make_facts(1)).network.driver == "vxlan"
+    assert make_plan(asked, make_facts(1, no_overlay="UDP port 4789 is held.")).network.driver == "bridge"
+
+
 def test_an_encrypted_session_has_a_tunnel_where_it_spans_hosts():
     request = make_request(size=4, cpus=2, encrypted=True, ports="8080:80,61004:9/udp")
     facts = make_facts(ports=[{"address": "192.0.2.9", "port": 61002, "protocol": "udp"}], encryption="")

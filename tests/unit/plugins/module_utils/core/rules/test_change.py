@@ -126,7 +126,8 @@ def test_a_lost_replica_keeps_its_name_rank_and_address():
             assert [getattr(entry, key) for key in same] == [getattr(old[entry.name], key) for key in same]
         assert {entry.host for entry in after.replicas if entry.name in names} == {"h3"}
     # A host that is taken again is not kept out any more.
-    back = change(after, make_request(size=6, cpus=2), {**facts, "h3": facts["h1"], "h4": facts["h2"]})
+    again = {"h3": {**facts["h3"], "underlay": facts["h1"]["underlay"]}, "h4": facts["h4"], "h2": facts["h2"]}
+    back = change(after, make_request(size=6, cpus=2), again)
     kept(after, back)
 
 
@@ -234,6 +235,12 @@ def spread(**more):
             "(session_ssh_port), is taken there.",
         ),
         ({"mounts": ["/srv:/data"]}, {"paths": {"/srv": path_facts("/srv", kind="file")}}, "/srv: It is not the same"),
+        ({}, {"no_overlay": "UDP port 4789 is held by flannel."}, "is held by flannel."),
+        (
+            {},
+            {"underlay": {"address": "192.0.2.2", "interface": "eth0", "mtu": 1500}},
+            "192.0.2.2 is one that h2 has as well",
+        ),
         ({}, {"foreign_containers": ["demo-main1"]}, "It has a container named demo-main1 already."),
     ],
 )

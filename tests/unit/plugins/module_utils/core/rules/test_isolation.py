@@ -95,7 +95,7 @@ def test_the_network_decides_which_interfaces_are_guarded() -> None:
     assert overlay.inner == "ccx4f8c2a10"
     encrypted = isolation_of(plan([], {**NETWORK, "tunnel": {"link": "ccw4f8c2a10"}}), "h2")
     assert (encrypted.inner, encrypted.tunnel) == ("ccx4f8c2a10", None)
-    assert overlay.tunnel == Tunnel(5000, 4789, ("192.0.2.1", "192.0.2.2"), "eth7", "192.0.2.2")
+    assert overlay.tunnel == Tunnel(5000, 4789, ("192.0.2.1", "192.0.2.2"), ("eth7",), "192.0.2.2")
     assert overlay.tunnel.peers == ("192.0.2.1",)
 
 
@@ -115,7 +115,7 @@ def test_a_note_holds_what_a_host_without_replicas_guards() -> None:
     assert stub.tunnel == OverlayTunnel(5000, 4789, ENDPOINTS)
     assert stub_of(stub).tunnel == stub.tunnel
     assert tunnel_of(plan([])) is None
-    found = Isolation(SESSION, "train", tunnel_on_host(stub.tunnel, "eth0"))
+    found = Isolation(SESSION, "train", tunnel_on_host(stub.tunnel, ("eth0",)))
     rules = iptables_rules(found)
     assert set(rules) == {"DOCKER-USER", "cc-4f8c2a10"}
     assert [rule.split(" ")[1] for rule in rules["cc-4f8c2a10"]] == ["192.0.2.1", "192.0.2.2"]
@@ -139,7 +139,9 @@ def test_what_is_not_let_through_is_dropped_last(rules: Any) -> None:
 
 
 def test_ipv6_underlays_are_guarded_by_ip6tables() -> None:
-    found = Isolation(SESSION, "train", Tunnel(5000, 4789, ("fd00::1", "fd00::2"), "eth0", "fd00::1"), "10.213.4.0/28")
+    found = Isolation(
+        SESSION, "train", Tunnel(5000, 4789, ("fd00::1", "fd00::2"), ("eth0",), "fd00::1"), "10.213.4.0/28"
+    )
     assert not [rule for rule in all_rules(iptables_rules(found)) if "4789" in rule]
     rules = iptables_rules(found, ipv6=True)
     assert not [rule for rule in all_rules(rules) if "10.213" in rule]
@@ -188,6 +190,27 @@ def test_a_table_is_replaced_as_a_whole() -> None:
     assert f'tcp dport 1 drop comment "{digest("tcp dport 1 drop")}"' in text
 
 
+@pytest.mark.parametrize("ipv6", [False, True], ids=["IPv4", "IPv6"])
+def test_packets_may_come_by_several_interfaces_and_by_no_other(ipv6: bool) -> None:
+    ends = ("fd00::1", "fd00::2") if ipv6 else ENDPOINTS
+    door = Door(5000, 4789, ("eth2", "eth3"), ends[0], (ends[1],), (), encrypted=False)
+    found = Isolation(SESSION, "train", Tunnel(5000, 4789, ends, ("eth2", "eth3"), ends[0]), doors=(door,))
+    rules = iptables_rules(found, ipv6)
+    assert rules["DOCKER-USER"] == ["-p udp -m udp --dport 4789 -j cc-4f8c2a10-out"]
+    out = rules["cc-4f8c2a10-out"]
+    assert out[:2] == ["-i eth2 -j RETURN", "-i eth3 -j RETURN"]
+    assert [rule.split(" ")[1] for rule in out[-2:]] == list(ends)
+    assert all(rule.endswith("-j DROP") for rule in out[2:])
+    incoming = rules["cc-4f8c2a10-in"]
+    assert [rule.split(" ")[3] for rule in incoming[:2]] == ["eth2", "eth3"], "who asks is told first"
+    accepted = f"-s {ends[1]} -d {ends[0]} -i"
+    assert incoming[2:] == [f"{accepted} eth2 -j RETURN", f"{accepted} eth3 -j RETURN", "-j DROP"]
+    table = nft_rules(found)
+    assert table["forward"][0].startswith('iifname != { "eth2", "eth3" } ')
+    assert all('iifname { "eth2", "eth3" } ' in rule for rule in table["input"][:-1])
+    assert "cc-4f8c2a10" not in rules, "there is no egress here"
+
+
 # ---- who asks for its membership ------------------------------------------------------------------------------------
 
 FENCED = "192.0.2.9"
@@ -234,8 +257,8 @@ def test_hosts_of_an_encrypted_session_are_told_at_its_own_port() -> None:
 
 
 def test_ip6tables_answers_on_an_ipv6_underlay() -> None:
-    door = Door(5000, 4789, "eth0", "fd00::1", ("fd00::2",), ("fd00::9",), encrypted=False)
-    tunnel = Tunnel(5000, 4789, ("fd00::1", "fd00::2"), "eth0", "fd00::1")
+    door = Door(5000, 4789, ("eth0",), "fd00::1", ("fd00::2",), ("fd00::9",), encrypted=False)
+    tunnel = Tunnel(5000, 4789, ("fd00::1", "fd00::2"), ("eth0",), "fd00::1")
     found = Isolation(SESSION, "train", tunnel, doors=(door,))
     assert "cc-4f8c2a10-ask" not in iptables_rules(found)
     rules = iptables_rules(found, ipv6=True)

@@ -711,3 +711,22 @@ def test_a_host_that_is_suspect_is_used_only_where_others_are_no_choice(mode):
     if mode == "multi-node":
         assert used("h1", max_replicas_per_host=1) == ("h2", "h3")
         assert used("h1", "h2", max_replicas_per_host=1) == ("h1", "h2")
+
+
+def test_a_host_that_can_have_no_overlay_has_sessions_of_its_own_alone():
+    def used(*apart, **given):
+        hosts = [replace(make_host(name, 2), is_endpoint=name not in apart) for name in ("h1", "h2", "h3")]
+        found = place(make_request(**{"size": 2, "cpus": 1, **given}), hosts)
+        return found.hosts if isinstance(found, Placement) else found
+
+    assert used("h1") == ("h1",), "what one host can take needs none"
+    assert used("h1", max_replicas_per_host=1) == ("h2", "h3")
+    assert used("h1", max_size=4) == ("h2",), "one that may grow has an overlay from the start"
+    assert used("h1", size=1, max_size=4) == ("h2",)
+    assert used("h1", "h2", "h3", max_size=4) == ("h1",), "where none can have one it does not grow"
+    assert used("h1", "h2", "h3", size=1) == ("h1",)
+    for apart in (("h1", "h2"), ("h1", "h2", "h3")):
+        short = used(*apart, max_replicas_per_host=1)
+        assert isinstance(short, Shortfall)
+        assert short.largest_size == 1
+        assert not short.when_idle

@@ -488,6 +488,35 @@ def test_a_host_that_is_drained_gets_nothing_new_and_keeps_what_it_has() -> None
     assert again.until("").steps == ["look", "hold", "start"]
 
 
+HELD = "UDP port 4789 is held by the link vxlan_sys_4789."
+
+
+def test_hosts_that_can_be_no_end_of_an_overlay_are_left_out_before_anything_is_made() -> None:
+    run = Launch(hosts=4)
+    run.hosts["h2"]["no_overlay"] = HELD
+    assert run.until("hold").record.hosts == ("h1", "h3", "h4")
+    run = Launch()
+    run.hosts["h2"]["no_overlay"] = HELD
+    run.until("queue")
+    assert run.steps == ["look", "name"]
+    assert f"Host h2: {HELD}" in run.state["report"]
+
+
+def test_hosts_that_have_one_address_are_told_and_nothing_is_made() -> None:
+    run = Launch()
+    for host in run.hosts.values():
+        host["underlay"] = {"address": "10.0.2.15", "interface": "eth0", "mtu": 1500}
+    run.until("queue")
+    assert run.steps == ["look", "name"]
+    (said,) = [line for line in run.state["report"] if line.startswith("Host h1: ")]
+    assert "Its underlay address 10.0.2.15 is one that h2, h3 have as well" in said
+    assert "cluster_compute_underlay_address" in said
+    run = Launch(hosts=5)
+    for name in ("h1", "h2"):
+        run.hosts[name]["underlay"] = {"address": "10.0.2.15", "interface": "eth0", "mtu": 1500}
+    assert run.until("hold").record.hosts == ("h3", "h4", "h5")
+
+
 def test_a_host_that_is_drained_after_the_look_refuses_and_is_planned_around() -> None:
     run = Launch(hosts=4).until("hold")
     assert "h2" in run.record.hosts

@@ -1,0 +1,38 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which hosts can be no end of a session's overlay, as far as they say: sessions on one host alone can have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import some_of
+
+
+def why_no_endpoint(facts_by_host: Mapping[str, HostFacts]) -> dict[str, str]:
+    """Return why hosts can be no end of an overlay, in full sentences; those that can are not in it.
+
+    Of hosts that have one address none is reached by it for certain, so it is none of them.
+    """
+    usable = {name: facts for name, facts in facts_by_host.items() if facts.usable}
+    by_address: dict[str, list[str]] = {}
+    for name, facts in usable.items():
+        if facts.underlay is not None:
+            by_address.setdefault(facts.underlay.address, []).append(name)
+    found = {name: facts.no_overlay for name, facts in usable.items() if facts.no_overlay}
+    for address, names in by_address.items():
+        for name in names if len(names) > 1 else ():
+            found[name] = _shared_address(address, [other for other in names if other != name])
+    return found
+
+
+def _shared_address(address: str, others: list[str]) -> str:
+    """Return the sentences for a host that has the underlay address of *others*."""
+    verb = "has" if len(others) == 1 else "have"
+    return (
+        f"Its underlay address {address} is one that {some_of(others)} {verb} as well, so the hosts do not reach each "
+        "other by it; the NAT of a virtual machine gives such. Set cluster_compute_underlay_address of each to an "
+        "address of its own."
+    )
