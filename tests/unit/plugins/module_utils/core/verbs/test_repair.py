@@ -302,6 +302,6 @@ def test_a_host_asks_the_others_by_itself_where_the_controller_does_not_reach_mo
 
 
 def test_half_of_the_others_is_not_enough_to_speak_for_all_of_them() -> None:
-    # Of the two others of h1 one is reached: the host that is missing may have given h1's part away with the other half.
+    # Of the two others of h1 one is reached: with the other half the missing host may have given h1's part away.
     run = Repair(size=3).answer(h3=AWAY)
     assert [run.given(host)["apart"] for host in ("h1", "h2")] == [[run.record["id"]]] * 2
