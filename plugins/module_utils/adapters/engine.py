@@ -64,6 +64,8 @@ PATIENCE = 180.0
 keep busy was seen to take more than a minute for a network."""
 ENGINE_PID = "/run/docker.pid"
 ENGINE_PROGRAM = "dockerd"
+PODMAN = "libpod-api-version"
+"""A header of each answer of Podman's, which speaks Docker's API as well (containers/podman, handler_api.go)."""
 RUNTIME = "cluster-compute"
 """The engine's runtime entry for replicas, on hosts that are prepared (`host.engine_runtime`)."""
 MINIMUM_API = (1, 41)
@@ -201,6 +203,12 @@ class Engine:
         try:
             with api.ask("GET", "/_ping") as response:
                 response.read()
+            if PODMAN in response.headers:
+                raise EngineError(
+                    f"What answers on this host's {path} is Podman {response.headers[PODMAN]} and not Docker Engine. "
+                    "Install Docker Engine and disable Podman's socket, or take the host out of the resource group.",
+                    is_of_host=True,
+                )
             engine = cls(api, response.headers.get("api-version", ""))
         except (ApiError, ValueError) as error:
             reason = error if isinstance(error, ApiError) else "it does not tell the version of its API"
@@ -277,6 +285,7 @@ class Engine:
             "limits_swap": bool(info.get("SwapLimit")),
             # Engines that do not hand over CDI devices, or are not told to, have no folders for them.
             "cdi": bool(info.get("CDISpecDirs")),
+            "remaps_users": "name=userns" in (info.get("SecurityOptions") or ()),
             # Stores of different kinds give the same image different ids.
             "image_store": "containerd" if "containerd.snapshotter" in str(info.get("DriverStatus")) else "docker",
         }

@@ -47,6 +47,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import VARIABLE as LIMITS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Amounts, amounts_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import unfit_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, next_number
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
@@ -392,10 +393,18 @@ class GroupFacts:
 
 
 def waiting_session(
-    session_id: str, request: Request, number: int, owner: str, shares: Shares, is_head: bool = False
+    session_id: str,
+    request: Request,
+    number: int,
+    owner: str,
+    shares: Shares,
+    is_head: bool = False,
+    unfit: Mapping[str, str] | None = None,
 ) -> Waiting:
-    """Return a session that wants to start as the queue sees it. shares: of owners."""
-    return Waiting(session_id, request, number, owner, shares.use.get(owner, 0.0), shares.cost(request), is_head)
+    """Return a session that wants to start as the queue sees it. shares: of owners. unfit: of `unfit_hosts`."""
+    use, cost, obstacles = shares.use.get(owner, 0.0), shares.cost(request), unfit or {}
+    slots = dict.fromkeys(obstacles, 0)
+    return Waiting(session_id, request, number, owner, use, cost, is_head, slots, obstacles)
 
 
 def waiting_of(
@@ -408,7 +417,9 @@ def waiting_of(
             require_known(record)
             growth = None if record.growth is None else growth_of(record, hosts_facts)
             request = Request.from_dict(record.request) if growth is None else growth[0]
-            session = waiting_session(record.id, request, record.queue_number, record.owner, shares, record.is_head)
+            unfit = unfit_hosts(request, hosts_facts)
+            number, owner = record.queue_number, record.owner
+            session = waiting_session(record.id, request, number, owner, shares, record.is_head, unfit)
             waiting.append(session if growth is None else replace(session, slots=growth[1], obstacles=growth[2]))
         except CoreError as error:
             problems.append(f"The pending session {record.name} is left out of the queue: {error}")

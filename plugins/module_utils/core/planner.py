@@ -75,6 +75,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Claim,
     claims_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import (
+    render_obstacles,
+    unfit_hosts,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
     QueueEntry,
@@ -510,7 +514,8 @@ class Planner(ABC):
         waiting, self.problems = waiting_of(others, shares, self.facts)
         own = self.cluster.records.get(session_id)
         owner, is_head = (self.owner, False) if own is None else (own.owner, own.is_head)
-        waiting.append(waiting_session(session_id, self.request, number, owner, shares, is_head))
+        unfit = unfit_hosts(self.request, self.facts)
+        waiting.append(waiting_session(session_id, self.request, number, owner, shares, is_head, unfit))
         hosts = self._hosts(with_tentative)
         entries = schedule_queue(waiting, hosts, self.settings.topology_keys, self.group.known)
         return next(entry for entry in entries if entry.waiting.session_id == session_id)
@@ -522,6 +527,7 @@ class Planner(ABC):
                 f"Room that session {entry.blocked_by}, the first of the queue, is to have does not count as free."
             )
         lines += [] if entry.shortfall is None else render_shortfall(entry.shortfall)
+        lines += render_obstacles(entry.waiting.obstacles)
         lines += [f"Host {name}: {facts.drained}" for name, facts in self.facts.items() if facts.drained is not None]
         if self.request.size > 1 and self.request.mode != SINGLE_NODE:
             lines += [f"Host {name}: {why}" for name, why in why_no_endpoint(self.facts).items()]

@@ -64,6 +64,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     parse_ssh_ports,
     parse_vni_pool,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import REMAPPED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import overlay_mtu
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
@@ -374,6 +375,8 @@ def _engine(results: Results) -> Check:
             )
         for problem in facts.get("damaged") or ():
             check.bad(ERROR, host, problem, "Records can be read.", "Run the repair playbook.")
+        if engine["remaps_users"]:
+            check.bad(ERROR, host, REMAPPED, "Users of containers are those of the host.", "Do what is said there.")
         if engine["storage_driver"] == "vfs":
             check.bad(
                 WARNING,

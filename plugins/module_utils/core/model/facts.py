@@ -23,7 +23,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """The host's Docker Engine. cdi: whether it hands over CDI devices. image_store: the kind, which gives the ids."""
+    """The host's Docker Engine.
+
+    cdi: whether it hands over CDI devices. image_store: the kind, which gives the ids. remaps_users: whether users of
+    containers are others on the host (``userns-remap``).
+    """
 
     version: str = ""
     api_version: str = ""
@@ -31,6 +35,7 @@ class EngineFacts:
     limits_swap: bool = True
     cdi: bool = False
     image_store: str = "docker"
+    remaps_users: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
     has_address,
     owners_of,
+    why_no_ssh,
     why_not_encrypted,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import overlay_mtu
@@ -49,7 +50,9 @@ def obstacles(
     stay = [host for host in stay if host in hosts_facts]
     found = {}
     for host in hosts:
-        why = "" if host in plan.hosts else _why_not_carried(plan, request, stay, hosts_facts, host, looked)
+        why = why_no_ssh(request, hosts_facts[host])
+        if not why and host not in plan.hosts:
+            why = _why_not_carried(plan, request, stay, hosts_facts, host, looked)
         if not why and "main1" in coming:
             why = _why_not_main(request, hosts_facts[host])
         if not why:
@@ -59,6 +62,14 @@ def obstacles(
         if why:
             found[host] = why
     return found
+
+
+def unfit_hosts(request: Request, hosts_facts: Mapping[str, HostFacts]) -> dict[str, str]:
+    """Return why hosts cannot take any replica of a session that is to start, a sentence by host; others are not in it.
+
+    It is what they are, not what they have free.
+    """
+    return {host: why for host, facts in hosts_facts.items() if (why := why_no_ssh(request, facts))}
 
 
 def render_obstacles(found: Mapping[str, str]) -> list[str]:

@@ -41,8 +41,8 @@ class Waiting:
 
     owner: whose it is. used: what the owner's sessions have used of late, and cost: what this one is expected to use,
     in CPU seconds; both 0 where owners have no shares. is_head: whether it has been found to be the head before. slots:
-    of one that runs and is to grow, how many replicas more each host may take of it, whatever is free there. obstacles:
-    why some hosts may take none.
+    how many replicas some hosts may take of it, whatever is free there: each host of one that runs and is to grow.
+    obstacles: why some hosts may take none.
     """
 
     session_id: str

@@ -128,6 +128,18 @@ def test_an_engine_that_is_too_old(server: EngineServer) -> None:
     )
 
 
+def test_podman_is_not_taken_for_docker_engine(server: EngineServer) -> None:
+    """As Podman 4.3.1 of Debian 12 answers; nothing else is asked of it, or sent there."""
+    said = {"Api_Version": "1.41", "Server": "Libpod/4.3.1 (linux)", "Libpod_Api_Version": "4.3.1"}
+    server.answers["GET /_ping"] = lambda handler, _request: handler.say(200, b"OK", "text/plain", **said)
+    with pytest.raises(
+        EngineError, match=r"is Podman 4\.3\.1 and not Docker Engine\. Install Docker Engine and"
+    ) as raised:
+        Engine.connect(path=str(server.path))
+    assert raised.value.is_of_host
+    assert [request.path for request in server.requests] == ["/_ping"]
+
+
 def test_containers_are_listed_by_name_and_label(server: EngineServer, asking: Engine) -> None:
     container = {"Names": ["/b"], "Labels": {engine.LABEL_SESSION_ID: ID}, "Mounts": [FILES]}
     two = {"Names": ["/a"], "Labels": {}, "Mounts": None}
@@ -449,6 +461,13 @@ def test_archives_of_images(server: EngineServer, asking: Engine) -> None:
     server.raw("GET /images/sha256:ab/get", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
     with pytest.raises(EngineError, match=r"^Docker Engine could not read the image sha256:ab: it closed the"):
         list(asking.save_image("sha256:ab"))
+
+
+def test_an_engine_that_maps_users(server: EngineServer, asking: Engine) -> None:
+    for options, expected in ((["name=seccomp,profile=default", "name=userns"], True), (["name=cgroupns"], False)):
+        known = {"ServerVersion": "26.1.5", "Architecture": "x86_64", "NCPU": 2, "MemTotal": 1}
+        server.answer("GET /info", value={**known, "SecurityOptions": options})
+        assert asking.facts()["remaps_users"] is expected
 
 
 @pytest.mark.parametrize(

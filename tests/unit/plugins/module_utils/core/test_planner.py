@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.change_planner import ChangePlanner
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, RenamedHost
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, waiting_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
     FactsAnswer,
     read_answers,
@@ -40,10 +40,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     CONFIRMED,
+    Claim,
     Reservation,
     claims_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import Shares
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
@@ -106,6 +108,30 @@ def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(st
         cleaned_up=True
     )
     assert (answer["status"], answer["fresh"]) == (status, status == "WAITING")
+
+
+def remapping(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return what a host reports whose engine maps the users of containers to others."""
+    return {**facts, "engine": {**facts["engine"], "remaps_users": True}}
+
+
+@pytest.mark.parametrize("given", [{"size": 2}, {"max_size": 2}, {"authorized_keys": KEYS[0]}])
+def test_a_host_whose_replicas_could_not_read_their_keys_is_left_out(given: dict[str, Any]) -> None:
+    wanted = request(**given)
+    answer = planner(wanted, h1=remapping(host()), h2=host(number=2)).run(cleaned_up=True)
+    assert (answer["status"], answer["hosts"]) == ("SCHEDULED", ["h2"])
+    with pytest.raises(InvalidInput, match="host h1 is 'not usable for a session with SSH': Its engine maps the users"):
+        planner(wanted, h1=remapping(host())).run(cleaned_up=True)
+    full = [Reservation(Claim(SESSION, "other", 1, 2000, 1), COMMITTED, "boot", None)]
+    answer = planner(wanted, h1=remapping(host()), h2=host(held=full, number=2)).run(cleaned_up=True)
+    assert answer["status"] == "PENDING"
+    assert [line for line in answer["report"] if line.startswith("h1: Its engine maps the users of containers")]
+    (entry,), problems = waiting_of([waiting(wanted)], Shares(), typed({"h1": remapping(host()), "h2": host(number=2)}))
+    assert (problems, dict(entry.slots), [*entry.obstacles]) == ([], {"h1": 0}, ["h1"])
+
+
+def test_a_replica_without_keys_runs_where_users_are_mapped() -> None:
+    assert planner(request(), h1=remapping(host())).run(cleaned_up=True)["hosts"] == ["h1"]
 
 
 @pytest.mark.parametrize("changed", ["its keys", "its port as well", "its last key"])

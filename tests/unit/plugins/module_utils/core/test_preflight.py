@@ -53,6 +53,7 @@ def observation(number: int) -> dict[str, Any]:
     """Return what a host observes where all is well."""
     address = f"192.0.{number // 250}.{number % 250 + 1}"
     engine = {"version": "26.1.5", "architecture": "x86_64", "limits_swap": True, "cdi": False, "image_store": "docker"}
+    engine["remaps_users"] = False
     return {
         "root": True,
         "engine": {**engine, "storage_driver": "overlay2", "root": "/var/lib/docker", "cgroup": "2"},
@@ -201,6 +202,7 @@ def put(path: str, value: Any) -> Break:
         ),
         (put("host/damaged", ["A record is damaged."]), ERROR, "engine", "Run the repair playbook."),
         (put("engine/storage_driver", "vfs"), WARNING, "engine", "vfs"),
+        (put("engine/remaps_users", True), ERROR, "engine", "Take userns-remap out of its daemon.json"),
         (put("engine/limits_swap", False), WARNING, "engine", "swapaccount=1"),
         (put("packages/missing", ["the package iproute2"]), ERROR, "prepared", "It lacks the package iproute2."),
         (put("packages/boot", "The program is old."), WARNING, "prepared", "prepare_hosts"),
