@@ -11,8 +11,10 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import EVERYBODY
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker
 
 
 class ActionModule(ActionBase):
@@ -33,13 +35,15 @@ class ActionModule(ActionBase):
                 "hosts": {"type": "dict", "required": True},
                 "resource_group": {"type": "str", "default": DEFAULT_GROUP},
                 "session_name": {"type": "str", "default": ""},
+                "for_everybody": {"type": "bool", "default": False},
             }
         )
         hostvars = task_vars["hostvars"]
         own = hostvars[task_vars["inventory_hostname"]]
         try:
+            asker = EVERYBODY if arguments["for_everybody"] else read_asker(task_vars, self._templar.template)
             groups = task_vars.get("groups") or {}
-            found = read_overview(arguments["resource_group"], arguments["hosts"], hostvars, own, groups)
+            found = read_overview(arguments["resource_group"], arguments["hosts"], hostvars, own, groups, asker)
         except CoreError as error:
             return {"failed": True, "msg": f"Nothing can be said of the sessions.\n{error}"}
         name = arguments["session_name"]

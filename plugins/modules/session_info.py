@@ -35,6 +35,13 @@ options:
       - The only session to return; empty for all. Hosts and findings are returned whole.
     type: str
     default: ""
+  for_everybody:
+    description:
+      - Whether the answer is written for all to read. Then it has of each session what everybody may see. Otherwise it
+        also has the commands, the keys and the output that a report quotes of sessions which whoever runs this may
+        read.
+    type: bool
+    default: false
 seealso:
   - module: cluster_compute.session.host_info
 """
@@ -172,6 +179,12 @@ overview:
         priority:
           description: Its priority, or null where only hosts that are away know it.
           type: int
+          returned: always
+        readable:
+          description:
+            - Whether whoever asks may read the session. Otherwise its commands, its keys, what a newer release added,
+              and lines of programs in reports are left empty.
+          type: bool
           returned: always
         resource_group:
           description: The group that was asked for, or null where only hosts that are away know it.

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     FactsAnswer,
     read_answers,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import schedule_queue
@@ -34,11 +35,13 @@ def read_overview(
     hostvars: Mapping[str, Any],
     own: Mapping[str, Any],
     groups: Mapping[str, Sequence[str]],
+    asker: Asker,
 ) -> dict[str, Any]:
     """Return the overview of a resource group.
 
     results: registered results of host_info with whole records, by host in inventory order. hostvars: Ansible's. own:
     variables of the host that the action works for, for what holds for the whole group. groups: of the inventory.
+    asker: to whom it is shown.
     Raises InvalidInput where no host can be reached, or what the inventory says of the group cannot be used.
     """
     scope = Scope(resource_group, groups)
@@ -65,5 +68,6 @@ def read_overview(
         entries,
         shares,
         scope,
+        asker,
     )
     return {**found, "findings": [*found["findings"], *problems]}

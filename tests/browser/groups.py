@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     started,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
@@ -164,6 +165,7 @@ class Group:
             self.inventory,
             cluster,
             entries,
+            asker=ADMIN,
         )
 
     def _request(self, variables: dict[str, Any]) -> tuple[Request, str]:

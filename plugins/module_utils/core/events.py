@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    OUTPUT,
-    InvalidInput,
-    printable,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, printable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import DrainAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, PENDING, RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import shown_lines
 
 VARIABLE = "cluster_compute_events"
 SUCCEEDED, FAILED, WAITING = "succeeded", "failed", "waiting"
@@ -137,7 +134,7 @@ def _data(
     status: str = "",
     sessions: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    lines = [line for text in report for line in str(text).splitlines() if not line.startswith(OUTPUT)]
+    lines = [line for text in shown_lines(map(str, report), is_readable=False) for line in text.splitlines()]
     return {
         "verb": verb,
         "outcome": outcome,

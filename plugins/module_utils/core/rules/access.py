@@ -2,18 +2,39 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Who may change, enter and read a session: its owner, those it is shared with, and the site's admins."""
+"""Who may change, enter and read a session: its owner, those it is shared with, and the site's admins.
+
+Everybody sees names, owners, places and amounts of all sessions. What a session runs, who logs in to it and what its
+programs wrote is shown to those who may read it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, printable
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import OUTPUT, InvalidInput, printable
 
 VARIABLE = "cluster_compute_admins"
 SHARED_WITH = "cluster_compute_shared_with"
 """With whom a site shares every session of a resource group, whatever the request says."""
+
+SEEN_BY_ALL = frozenset(
+    (
+        # of a request
+        *("name", "resource_group", "image_pull", "mode", "max_size", "mounts", "ports", "hosts", "excluded_hosts"),
+        *("max_replicas_per_host", "policy", "master_port", "slurm_variables", "priority", "on_host_loss", "roles"),
+        *("failure_policy", "restart_limit", "max_duration", "max_idle", "end_warning", "encrypted", "ssh_port"),
+        # of a role
+        *("replicas", "image", "resources", "capabilities", "memlock", "disk_size", "env", "after", "init"),
+        # of a replica
+        *("role", "index", "rank", "host", "local_rank", "node_rank", "kernel_id", "address", "mac", "container"),
+        *("devices", "memory_nodes"),
+    )
+)
+"""Keys of the plain forms of requests, roles and replicas, of environments the names alone, that everybody may see.
+All others, those of a newer release among them, are for those who may read the session."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +44,13 @@ class Asker:
     name: str
     is_admin: bool
 
+    def may_read(self, owner: str, shared_with: Sequence[str]) -> bool:
+        """Whether a session is theirs to read."""
+        return self.is_admin or (bool(self.name) and (self.name == owner or self.name in shared_with))
+
     def refusal(self, session: str, owner: str, shared_with: Sequence[str]) -> str | None:
         """Return why a session is none of theirs, in words; None where they may. owner: empty where nobody knows."""
-        if self.is_admin or self.name == owner or self.name in shared_with:
+        if self.may_read(owner, shared_with):
             return None
         others = f", who shares it with {', '.join(map(printable, shared_with))}" if shared_with else ""
         whose = f"It belongs to {printable(owner)}{others}." if owner else "Nobody knows any more whose it is."
@@ -42,3 +67,26 @@ class Asker:
 
 
 ADMIN = Asker("root", is_admin=True)
+EVERYBODY = Asker("", is_admin=False)
+"""Who reads what is written for all: a page, or data for programs."""
+
+
+def shown(values: Mapping[str, Any], is_readable: bool) -> dict[str, Any]:
+    """Return the plain form of a request, a role or a replica as it may be shown; what is not for all is left empty.
+
+    is_readable: whether it is shown to those who may read the session.
+    """
+    return {key: value if is_readable or key in SEEN_BY_ALL else _empty(value) for key, value in values.items()}
+
+
+def _empty(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {}
+    return [] if isinstance(value, (list, tuple)) else None
+
+
+def shown_lines(lines: Iterable[str], is_readable: bool) -> list[str]:
+    """Return a report as it may be shown: for all without what programs of the session wrote."""
+    if is_readable:
+        return list(lines)
+    return ["\n".join(part for part in line.splitlines() if not part.startswith(OUTPUT)) for line in lines]

@@ -4,8 +4,8 @@
 """The overview: all that can be said of a resource group now, as plain data that JSON can carry.
 
 It is what people and programs see of hosts and sessions, whatever form it takes: a table, a page, an inventory,
-artifacts. So its keys stay, its order is the inventory's and the alphabet's, and nothing in it is secret: only the
-names of environment variables and of options of volume drivers are told.
+artifacts. So its keys stay, its order is the inventory's and the alphabet's, and nothing in it is secret: it has only
+the names of environment variables and of options of volume drivers, and the rest by `rules.access`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import Container, HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import WAIT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, Record, group_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import (
+    EVERYBODY,
+    Asker,
+    shown,
+    shown_lines,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import render_shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     held_claims,
@@ -58,13 +64,14 @@ def overview(
     entries: Sequence[QueueEntry],
     shares: Shares = NO_SHARES,
     scope: Scope = EVERYTHING,
+    asker: Asker = EVERYBODY,
 ) -> dict[str, Any]:
     """Return the overview of a resource group.
 
     known: every host of the group, in inventory order. facts: of the usable ones, as host_info returns them, with whole
     records. why_missing: for each other host why it has none. unreachable: those that did not answer. inventory: the
     variables of each host. cluster: what the facts say together. entries: the queue. shares: of owners.
-    scope: which sessions belong to the group.
+    scope: which sessions belong to the group. asker: to whom it is shown.
     """
     unreachable_hosts = set(unreachable)
     found: list[str] = []
@@ -88,7 +95,7 @@ def overview(
         "resource_group": resource_group,
         "hosts": hosts,
         "sessions": [
-            session_of(record, facts, containers.get(record.id, {}))
+            session_of(record, facts, containers.get(record.id, {}), asker)
             for record in sorted(cluster.records.values(), key=lambda record: (record.name, record.id))
         ],
         "pending": [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries],
@@ -161,23 +168,28 @@ def _amounts(cpus: int, memory: int, replicas: int | None, devices: Devices) -> 
     }
 
 
-def session_of(record: Record, facts: Mapping[str, HostFacts], containers: Containers) -> dict[str, Any]:
+def session_of(
+    record: Record, facts: Mapping[str, HostFacts], containers: Containers, asker: Asker = EVERYBODY
+) -> dict[str, Any]:
     """Return all that can be said of one session.
 
     record: whole, a stub, or the line of one that has ended, of which little can be said. What it keeps of request and
     plan is shown as it is, with what a newer release added. facts: of the usable hosts. containers: of the session.
+    asker: to whom it is shown.
     """
+    is_readable = asker.may_read(record.owner, record.shared_with)
     plan, request = record.plan, record.request
     planned_session = plan["session"] if plan is not None else {}
     replicas = [
         {
-            **replica_of(plan, replica),
+            **replica_of(plan, replica, is_readable),
             **_seen(containers.get((replica["host"], replica["name"])), replica["host"] in facts),
         }
         for replica in (plan["replicas"] if plan is not None else ())
     ]
     return {
         **{key: getattr(record, key) for key in _SESSION},
+        "readable": is_readable,
         "resource_group": group_of(record) or None,
         "mode": planned_session.get("mode"),
         "requested_mode": request["mode"] if request is not None else None,
@@ -189,9 +201,12 @@ def session_of(record: Record, facts: Mapping[str, HostFacts], containers: Conta
         "network": dict(plan["network"]) if plan is not None and plan["network"] is not None else None,
         "egress": dict(plan["egress"]) if plan is not None else None,
         "ssh_port": plan["ssh_port"] if plan is not None else None,
-        "request": None if request is None else request_of(request),
-        "report": list(record.report),
-        "history": encode(record.history),
+        "request": None if request is None else request_of(request, is_readable),
+        "report": shown_lines(record.report, is_readable),
+        "history": [
+            {**entry, "reason": "\n".join(shown_lines([entry["reason"]], is_readable))}
+            for entry in encode(record.history)
+        ],
         "times": _times(record, facts),
         "replicas": replicas,
         "ports": [
@@ -221,23 +236,23 @@ def _times(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any] | N
     return {**encode(limits), "ran": found.ran, "idle": found.idle, "message": describe(limits, found)}
 
 
-def request_of(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON form of a request without values that may be secret."""
+def request_of(request: Mapping[str, Any], is_readable: bool) -> dict[str, Any]:
+    """Return the JSON form of a request without values that may be secret, and for all without what is not theirs."""
     return {
-        **request,
-        "roles": [{**role, "env": sorted(role["env"])} for role in request["roles"]],
+        **shown(request, is_readable),
+        "roles": [shown({**role, "env": sorted(role["env"])}, is_readable) for role in request["roles"]],
         "mounts": _mounts(request["mounts"]),
     }
 
 
-def replica_of(plan: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+def replica_of(plan: Mapping[str, Any], entry: Mapping[str, Any], is_readable: bool = True) -> dict[str, Any]:
     """Return what a plan says of a replica, with what its image is as far as that is resolved.
 
-    Its environment is left out, and so are other values that may be secret.
+    Its environment is left out, and so are other values that may be secret. is_readable: as of `rules.access.shown`.
     """
     image = plan["images"][entry["image"]]
     return {
-        **{key: value for key, value in entry.items() if key != "env"},
+        **shown({key: value for key, value in entry.items() if key != "env"}, is_readable),
         "mounts": _mounts(entry["mounts"]),
         "image_id": image["ids"][entry["host"]],
         "image_digest": image["digest"],

@@ -42,6 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import shown_lines
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry, schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
@@ -114,7 +115,10 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     if state["step"] == cleanup.NAME:
         problems = cleanup.problems_of(read_answers(Answer, answers))
         return {**state, "cleaned_up": True, "warnings": problems, **_look(_in_reach(state))}
-    state["outcomes"] = [*state["outcomes"], dict(answers["launch"])]
+    launched, outcome = state["launchable"][len(state["outcomes"])], answers["launch"]
+    is_readable = outside.asker.may_read(launched["owner"], launched["shared_with"])
+    shown = {**outcome, "report": shown_lines(outcome.get("report") or (), is_readable)}
+    state["outcomes"] = [*state["outcomes"], shown]
     if len(state["outcomes"]) < len(state["launchable"]):
         return {**state, **_launch()}
     return {**state, **step("", "", "")} if state["only_lost"] else _look_at_last(state)
