@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import posixpath
 import tarfile
 import zlib
 from typing import Any
@@ -31,13 +32,14 @@ def read_archive(path: str) -> dict[str, dict[str, str]]:
         with tarfile.open(path, "r:*") as archive:
             # A compressed archive cannot be jumped in, so all that may be needed is taken on one way through.
             documents = {
-                member.name: _read(archive, member)
+                name: _read(archive, member)
                 for member in archive
-                if member.isfile() and member.size <= LARGEST_DOCUMENT and _may_be_a_document(member.name)
+                for name in [posixpath.normpath(member.name)]  # one that was packed again has "./manifest.json"
+                if member.isfile() and member.size <= LARGEST_DOCUMENT and _may_be_a_document(name)
             }
         found: dict[str, dict[str, str]] = {}
         for entry in json.loads(documents["manifest.json"]):
-            configuration = documents[entry["Config"]]
+            configuration = documents[posixpath.normpath(entry["Config"])]
             image = {
                 "id": "sha256:" + hashlib.sha256(configuration).hexdigest(),
                 "architecture": str(json.loads(configuration)["architecture"]),

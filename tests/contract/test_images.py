@@ -81,6 +81,17 @@ def test_an_archive_is_loaded_and_named(archive: dict[str, str], engine: Engine)
     assert not path.exists()
 
 
+def test_an_archive_that_was_packed_again_is_loaded(archive: dict[str, str], engine: Engine, tmp_path: Path) -> None:
+    """Its members begin with "./", as those of ``tar -c .`` do."""
+    folder = tmp_path / "unpacked"
+    folder.mkdir()
+    output_of("tar", "-C", str(folder), "-xf", archive["path"])
+    output_of("tar", "-C", str(folder), "-cf", archive["path"], ".")
+    given = {"transfer": {"image": archive["id"], "reference": NAME}, "allowed": [archive["id"]]}
+    call(state="loaded", archive=archive["path"], **given)
+    assert image_id(engine, NAME) == archive["id"]
+
+
 def test_what_was_not_asked_for_is_removed_and_names_are_given_back(archive: dict[str, str], engine: Engine) -> None:
     # The archive brings another image by a name that the host has already.
     output_of("docker", "tag", BUSYBOX, NAME)

@@ -337,9 +337,21 @@ def test_an_image_that_is_not_there_any_more_is_told(host: Host, engine: Engine)
     session.bring("held")
     session.plan["images"][BUSYBOX]["ids"][HERE] = "sha256:" + "0" * 64
     before = things(engine)
-    with pytest.raises(SessionError, match=r"Could not create container demo-main1: .*No such image"):
+    with pytest.raises(SessionError, match=r"Could not create container demo-main1: here does not have the image \S+ "):
         session.bring("started")
     assert things(engine) == before
+
+
+def test_a_repair_whose_image_was_pruned_says_how_it_comes_back(
+    host: Host, image_of_user: Callable[[str], str]
+) -> None:
+    image = image_of_user("root")
+    session = host.launch(size=2, image=image)
+    output_of("docker", "rm", "-f", "demo-main1", "demo-sub1")
+    output_of("docker", "rmi", "-f", image)
+    why = rf"here does not have the image {image} \(sha256:\w+\) any more, .*Launch the session again, which brings it"
+    with pytest.raises(SessionError, match=why):
+        session.repair()
 
 
 @pytest.fixture

@@ -224,9 +224,19 @@ def _create_step(context: Context, replica: Replica) -> Step:
     made: list[str] = []
 
     def create() -> None:
-        container = context.engine.create_container(
-            replica.container, _body(context, replica), endpoints(context, replica)
-        )
+        try:
+            container = context.engine.create_container(
+                replica.container, _body(context, replica), endpoints(context, replica)
+            )
+        except EngineError as error:
+            image = context.image_of(replica)
+            if context.engine.inspect_image(image) is not None:
+                raise
+            raise EngineError(
+                f"{context.host} does not have the image {replica.image} ({image[:19]}) any more, as after 'docker "
+                "system prune -a'. Launch the session again, which brings it from a host that has it, from its "
+                f"registry or its archive; or load it on {context.host} by hand."
+            ) from error
         made.append(container)
         try:
             _start(context, container, replica)

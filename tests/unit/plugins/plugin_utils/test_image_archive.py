@@ -33,6 +33,14 @@ def manifest(config: str, *tags: str) -> bytes:
     return json.dumps([{"Config": config, "RepoTags": list(tags) or None, "Layers": []}]).encode()
 
 
+@pytest.mark.parametrize("config", [OLD, NEW])
+def test_an_archive_that_was_packed_again_is_read(tmp_path: Path, config: str) -> None:
+    """As ``tar -C folder -c .`` packs what an archive was unpacked to."""
+    members = {f"./{config}": CONFIGURATION, "./manifest.json": manifest(config, "train:1")}
+    found = read_archive(write(tmp_path / "image.tar", "w", members))
+    assert found["docker.io/library/train:1"]["id"] == IMAGE
+
+
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
 @pytest.mark.parametrize("config", [OLD, NEW])
 def test_images_are_found_by_name_and_by_id(tmp_path: Path, mode: str, config: str) -> None:
