@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     parse_app_request,
     parse_name,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import resource_group
 
 REFUSED = "The app cannot be opened; no host was touched."
@@ -47,6 +48,6 @@ class ActionModule(ActionBase):
 
     def _given(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return what is asked for, as the first host of the group has it: the site's table may be in the inventory."""
-        variables = {"session_resource_group": self._templar.template(task_vars.get("session_resource_group"))}
+        variables = {"session_resource_group": reader(self._templar)(task_vars.get("session_resource_group"))}
         _group, hosts = resource_group(variables, task_vars["groups"])
-        return pick(task_vars["hostvars"][hosts[0]], VARIABLES)
+        return pick(PlainHosts(task_vars["hostvars"])[hosts[0]], VARIABLES)

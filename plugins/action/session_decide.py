@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.events imp
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, plain, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     read_asker,
     read_scope,
@@ -81,6 +82,7 @@ class ActionModule(ActionBase):
         refused = refusal(self._task, task_vars)
         if refused is not None:
             return {"failed": True, "msg": refused}
+        self._task.args = plain(self._task.args)
         _result, arguments = self.validate_argument_spec(
             {
                 "verb": {"type": "str", "required": True, "choices": list(VERBS)},
@@ -113,7 +115,7 @@ class ActionModule(ActionBase):
             return {**state, "changed": False}
         event = None
         try:
-            receiver = read_receiver(task_vars, self._templar.template)
+            receiver = read_receiver(task_vars, reader(self._templar))
             state = self._begin(arguments, task_vars) or dict(task_vars[f"{arguments['verb']}_state"])
             is_answered = arguments["given"] is None or arguments["after"] is not None
             if state["step"] and is_answered and arguments["after"] in (None, state["step"]):
@@ -129,7 +131,7 @@ class ActionModule(ActionBase):
             drawn = random.uniform(*PAUSE)  # noqa: S311 - spreads tries, guards no secret
             time.sleep(max(drawn, float(state["pause"]) if state["pause"] is not True else 0))
         if event is not None and receiver is not None:
-            send(receiver, event, task_vars, self._templar.template)
+            send(receiver, event, task_vars, reader(self._templar))
         return self._result(verb, state, arguments, event)
 
     def _begin(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State | None:
@@ -150,7 +152,7 @@ class ActionModule(ActionBase):
         own = list(task_vars["ansible_play_hosts_all"])
         if not task_vars.get("ansible_limit"):
             return own, []
-        variables = {"session_resource_group": self._templar.template(task_vars.get("session_resource_group"))}
+        variables = {"session_resource_group": reader(self._templar)(task_vars.get("session_resource_group"))}
         _group, hosts = resource_group(variables, task_vars["groups"])
         return (hosts, [host for host in hosts if host not in own]) if set(own) <= set(hosts) else (own, [])
 
@@ -175,7 +177,7 @@ class ActionModule(ActionBase):
         return None
 
     def _own(self, task_vars: Mapping[str, Any]) -> Any:
-        return task_vars["hostvars"][task_vars["inventory_hostname"]]
+        return PlainHosts(task_vars["hostvars"])[task_vars["inventory_hostname"]]
 
     def _answers(self, state: State, verb: str, hostvars: Any) -> dict[str, Any]:
         """Return what the hosts of the state's step answered, as it is: nothing in it is a template."""
@@ -191,13 +193,13 @@ class ActionModule(ActionBase):
             draw=lambda: str(uuid.uuid4()),
             forks=int(task_vars.get("ansible_forks") or 5),
             check_mode=bool(self._task.check_mode),
-            inventory=task_vars["hostvars"],
+            inventory=PlainHosts(task_vars["hostvars"]),
             site=pick(self._own(task_vars), SITE_VARIABLES),
             read_archive=_read_archive,
             run=this_run(),
             has_ended=has_ended,
-            asker=read_asker(task_vars, self._templar.template),
-            scope=read_scope(task_vars, self._templar.template),
+            asker=read_asker(task_vars, reader(self._templar)),
+            scope=read_scope(task_vars, reader(self._templar)),
         )
 
     def _result(

@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.events imp
     send,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 
 
 class ActionModule(ActionBase):
@@ -47,7 +48,7 @@ class ActionModule(ActionBase):
             }
         )
         try:
-            receiver = read_receiver(task_vars, self._templar.template)
+            receiver = read_receiver(task_vars, reader(self._templar))
         except InvalidInput as error:
             return {"failed": True, "msg": str(error)}
         if arguments["answers"] is None:
@@ -59,5 +60,5 @@ class ActionModule(ActionBase):
         if checks:
             return result
         if receiver is not None:
-            send(receiver, event, task_vars, self._templar.template)
+            send(receiver, event, task_vars, reader(self._templar))
         return {**result, **handed_on({EVENT: event})}

@@ -42,6 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_progr
     text_behind,
     the_program,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import plain, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker, read_scope
 
 TURNED_AWAY = "exchange_identification:"
@@ -84,15 +85,17 @@ class ActionModule(ActionBase):
             name: {**option, "type": "str"} if option.get("type") == "path" else option
             for name, option in declared["argument_spec"].items()
         }
+        if self.asks:  # a verb's arguments are plain
+            self._task.args = plain(self._task.args)
         checked, arguments = self.validate_argument_spec(spec, required_if=declared.get("required_if"))
         if self.asks and "asker" in arguments and arguments["session_name"] is not None:
             try:
-                asker = read_asker(task_vars or {}, self._templar.template)
+                asker = read_asker(task_vars or {}, reader(self._templar))
             except CoreError as error:
                 return {"failed": True, "msg": str(error)}
             arguments["asker"] = None if asker.is_admin else asker.name
             if "scope" in arguments:
-                arguments["scope"] = read_scope(task_vars or {}, self._templar.template).told
+                arguments["scope"] = read_scope(task_vars or {}, reader(self._templar)).told
         result = self._call(call, arguments, task_vars or {})
         return dict(remove_values(result, checked._no_log_values))
 
@@ -142,7 +145,7 @@ class ActionModule(ActionBase):
         """Return what starts Python on the host, for its shell."""
         others = task_vars.get("ansible_delegated_vars") or {}
         known = others.get(self._task.delegate_to, task_vars) if self._task.delegate_to else task_vars
-        named = self._templar.template(C.config.get_config_value("INTERPRETER_PYTHON", variables=known))
+        named = reader(self._templar)(C.config.get_config_value("INTERPRETER_PYTHON", variables=known))
         if not named or str(named) in DISCOVERED:
             return ANY_PYTHON
         return str(named)  # with arguments, ~ or a variable of the shell, as Ansible takes it

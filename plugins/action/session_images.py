@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     parse_registries,
     registry_of,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 
 
 class ActionModule(HostAction):
@@ -49,7 +50,7 @@ class ActionModule(HostAction):
 
     def _logins(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, dict[str, str]]:
         """Return the logins of those registries that are asked now. Raises InvalidInput."""
-        known = parse_registries(self._templar.template(task_vars.get(REGISTRIES)))
+        known = parse_registries(reader(self._templar)(task_vars.get(REGISTRIES)))
         references = [*given.get("images", ()), *(pull["digest"] for pull in given.get("pulls", ()))]
         return {name: known[name] for name in sorted(set(map(registry_of, references))) if name in known}
 

@@ -14,6 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import EVERYBODY
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker
 
 
@@ -38,10 +39,10 @@ class ActionModule(ActionBase):
                 "for_everybody": {"type": "bool", "default": False},
             }
         )
-        hostvars = task_vars["hostvars"]
+        hostvars = PlainHosts(task_vars["hostvars"])
         own = hostvars[task_vars["inventory_hostname"]]
         try:
-            asker = EVERYBODY if arguments["for_everybody"] else read_asker(task_vars, self._templar.template)
+            asker = EVERYBODY if arguments["for_everybody"] else read_asker(task_vars, reader(self._templar))
             groups = task_vars.get("groups") or {}
             found = read_overview(arguments["resource_group"], arguments["hosts"], hostvars, own, groups, asker)
         except CoreError as error:

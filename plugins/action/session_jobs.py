@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import parse_job_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import job
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 
 PREFIX = "job_"
@@ -28,7 +29,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         self.validate_argument_spec({})
         try:
-            _group, variables = group_variables(PREFIX, task_vars or {}, self._templar.template)
+            _group, variables = group_variables(PREFIX, task_vars or {}, reader(self._templar))
             request = parse_job_request(variables).to_dict()
         except CoreError as error:
             return {"failed": True, "msg": f"{job.REFUSED}\n{error}"}

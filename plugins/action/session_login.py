@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     client_files,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker
 
 
@@ -48,13 +49,14 @@ class ActionModule(ActionBase):
                 "identity_file": {"type": "str", "default": ""},
             }
         )
+        hostvars = PlainHosts(task_vars["hostvars"])
         directory = os.path.abspath(os.path.expanduser(arguments["directory"]))
         try:
-            asker = read_asker(task_vars, self._templar.template)
-            group = GroupFacts.read(read_answers(FactsAnswer, arguments["hosts"]), task_vars["hostvars"])
+            asker = read_asker(task_vars, reader(self._templar))
+            group = GroupFacts.read(read_answers(FactsAnswer, arguments["hosts"]), hostvars)
             login = find_login(group, arguments["session_name"], arguments["resource_group"], asker)
             main_host = login.plan.replicas[0].host
-            address = login_address(task_vars["hostvars"][main_host], main_host)
+            address = login_address(hostvars[main_host], main_host)
             check_directory(directory, *_contents(directory))
             identity_file = arguments["identity_file"]
             files = client_files(login.plan, login.public_keys, login.users, address, directory, identity_file)

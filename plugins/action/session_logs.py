@@ -26,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import logs
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.owner_files import write_for_owner
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 
 PREFIX = "logs_"
@@ -52,7 +53,7 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": f"{logs.REFUSED}\n{error}"}
 
     def _checked(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-        _group, variables = group_variables(PREFIX, task_vars, self._templar.template)
+        _group, variables = group_variables(PREFIX, task_vars, reader(self._templar))
         return parse_logs_request(variables).to_dict()
 
     def _shown(self, state: Mapping[str, Any], hostvars: Any) -> dict[str, Any]:

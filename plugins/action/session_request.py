@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import SHARED_WITH
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     group_variables,
     read_asker,
@@ -54,19 +55,19 @@ class ActionModule(ActionBase):
             }
         )
         try:
-            group, variables = group_variables(PREFIX, task_vars, self._templar.template)
+            group, variables = group_variables(PREFIX, task_vars, reader(self._templar))
             if arguments["own"]:
                 variables = {**{name: variables[name] for name in OF_SITE if name in variables}, **arguments["own"]}
             if arguments["only"] == "group" and not is_given(variables.get("session_name")):
-                owner = read_asker(task_vars, self._templar.template).name
+                owner = read_asker(task_vars, reader(self._templar)).name
                 return {"changed": False, "session_name": "", "resource_group": group, "owner": owner}
             if arguments["only"] != "launch":
                 name = session_name(variables)
                 return {"changed": False, "session_name": name, "resource_group": group}
             request = parse_request(variables)
-            _group, site = group_variables(ADMINS, task_vars, self._templar.template)
-            asker = read_asker({**task_vars, **site}, self._templar.template)
-            _group, shared = group_variables(SHARED_WITH, task_vars, self._templar.template)
+            _group, site = group_variables(ADMINS, task_vars, reader(self._templar))
+            asker = read_asker({**task_vars, **site}, reader(self._templar))
+            _group, shared = group_variables(SHARED_WITH, task_vars, reader(self._templar))
             return {
                 "changed": False,
                 **launch_request(

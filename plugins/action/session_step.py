@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.action.session_images i
 from ansible_collections.cluster_compute.session.plugins.action.session_output import ActionModule as OutputAction
 from ansible_collections.cluster_compute.session.plugins.action.session_watch import ActionModule as WatchAction
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import calls_of, combined
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 
 COLLECTION = "cluster_compute.session."
@@ -61,13 +62,13 @@ class ActionModule(ActionBase):
 
     def _read(self, variables: Mapping[str, str], task_vars: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that come from the role's variables, which may differ from host to host."""
-        found = {name: self._templar.template(task_vars.get(variable)) for name, variable in variables.items()}
+        found = {name: reader(self._templar)(task_vars.get(variable)) for name, variable in variables.items()}
         return {name: value for name, value in found.items() if value not in (None, "")}
 
     def _call(self, module: str, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the result of the action behind a module, as if a task had named it."""
         if module == "session_images" and given.get("state") in WITH_SECRET:
-            given["secret"] = self._templar.template(task_vars["launch_image_secret"])
+            given["secret"] = reader(self._templar)(task_vars["launch_image_secret"])
         task = self._task.copy()
         task.action, task.args = COLLECTION + module, given
         action = ACTIONS.get(module, HostAction)(

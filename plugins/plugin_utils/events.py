@@ -19,7 +19,10 @@ EVENT = "cluster_compute_event"
 
 
 def read_receiver(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> events.Receiver | None:
-    """Return the site's receiver, None where there is none. template: of the action's templar. Raises InvalidInput."""
+    """Return the site's receiver, None where there is none. template: what reads a variable (`plain.reader`).
+
+    Raises InvalidInput.
+    """
     return events.parse_receiver(template(task_vars.get(events.VARIABLE)))
 
 

@@ -26,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import VARIABLE as GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts
 
 OF_AWX = ("awx_job_id", "awx_user_name", "tower_user_name")
 """What AWX tells of a job and of who started it (its documentation, "Extra variables")."""
@@ -62,12 +63,12 @@ def group_variables(
 ) -> tuple[str, dict[str, Any]]:
     """Return the resource group, and the variables of its first host whose names begin with *prefix*.
 
-    What the inventory says of the group's hosts counts as well, not only what localhost has. template: of the action's
-    templar. Raises InvalidInput where the group is unknown or empty.
+    What the inventory says of the group's hosts counts as well, not only what localhost has. template: what reads a
+    variable (`plain.reader`). Raises InvalidInput where the group is unknown or empty.
     """
     variables = {"session_resource_group": template(task_vars.get("session_resource_group"))}
     group, hosts = resource_group(variables, task_vars["groups"])
-    known = task_vars["hostvars"][hosts[0]]  # reading them templates them
+    known = PlainHosts(task_vars["hostvars"])[hosts[0]]  # reading them templates them
     return group, {name: known[name] for name in known if name.startswith(prefix)}
 
 
@@ -92,7 +93,7 @@ def asker_of(variables: Mapping[str, Any], admins: object) -> Asker:
 
 
 def read_asker(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Asker:
-    """Return who runs this task. template: of the action's templar. Raises InvalidInput."""
+    """Return who runs this task. template: what reads a variable (`plain.reader`). Raises InvalidInput."""
     known = {name: template(task_vars[name]) for name in (*OF_AWX, ADMINS) if name in task_vars}
     return asker_of(known, known.get(ADMINS))
 

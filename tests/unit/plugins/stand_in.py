@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,9 @@ def play(
     hosts = {}
     for host, answer in answers.items():
         python = folder / host
-        commands = [f"cat '{python}.now'", f"cp '{python}.later' '{python}.now'", f"echo >>'{python}.calls'"]
-        script = "\n".join(["#!/bin/sh", "cat >/dev/null", *commands, ""])
+        asks = f"cat >'{python}.asked'$(wc -l <'{python}.calls')"
+        commands = [asks, f"cat '{python}.now'", f"cp '{python}.later' '{python}.now'", f"echo >>'{python}.calls'"]
+        script = "\n".join(["#!/bin/sh", *commands, ""])
         python.write_text(script, encoding="utf-8")
         python.chmod(0o755)
         for when, said in (("now", answer), ("later", answer if later is None else later)):
@@ -69,3 +71,9 @@ def play(
 def calls(folder: Path, host: str) -> int:
     """Return how often the last play called a host that can be reached."""
     return len((folder / f"{host}.calls").read_text(encoding="utf-8").splitlines())
+
+
+def asked(folder: Path, host: str) -> list[dict[str, Any]]:
+    """Return what the last play asked a host that can be reached: call and arguments."""
+    files = [folder / f"{host}.asked{number}" for number in range(calls(folder, host))]
+    return [json.loads(zlib.decompress(file.read_bytes())) for file in files]
