@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible.utils.vars import load_extra_vars
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import PREFIX
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
     parse_request,
@@ -18,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import SHARED_WITH
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import near_misses
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
@@ -56,6 +59,7 @@ class ActionModule(ActionBase):
         )
         try:
             group, variables = group_variables(PREFIX, task_vars, reader(self._templar))
+            self._refuse_near_misses(variables, arguments)
             if arguments["own"]:
                 variables = {**{name: variables[name] for name in OF_SITE if name in variables}, **arguments["own"]}
             if arguments["only"] == "group" and not is_given(variables.get("session_name")):
@@ -82,3 +86,11 @@ class ActionModule(ActionBase):
             }
         except CoreError as error:
             return {"failed": True, "msg": f"The request cannot be used; no host was touched.\n{error}"}
+
+    def _refuse_near_misses(self, variables: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+        """Refuse extra variables that nothing reads. Raises InvalidInput."""
+        given = [name for name, value in variables.items() if is_given(value)]
+        launches = arguments["only"] == "launch" and not arguments["own"]
+        problems = near_misses(load_extra_vars(self._loader), given, launches)
+        if problems:
+            raise InvalidInput(problems)

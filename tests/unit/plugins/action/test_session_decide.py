@@ -169,7 +169,8 @@ def test_hosts_that_limit_leaves_out_count_as_hosts_that_cannot_be_reached() -> 
 
 def test_what_became_of_a_launch_is_told_to_the_queue() -> None:
     outcome = {"session_name": "demo", "status": "RUNNING", "report": []}
-    state = {**schedule.begin(["h1"]), "step": "launch", "calls": [], "launchable": [{}, {}]}
+    launchable = [{"owner": "alice", "shared_with": []}] * 2
+    state = {**schedule.begin(["h1"]), "step": "launch", "calls": [], "launchable": launchable}
     result = run("schedule", state, {"h1": None}, after="launch", outcome=outcome)
     assert (result["step"], result["outcomes"]) == ("launch", [outcome])
 

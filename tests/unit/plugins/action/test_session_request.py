@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.cluster_compute.session.plugins.action import session_request
 from ansible_collections.cluster_compute.session.plugins.action.session_request import ActionModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import KNOWN_VARIABLES
 from ansible_collections.cluster_compute.session.tests.in_process import run_action
@@ -197,3 +198,20 @@ def test_the_role_takes_every_variable_of_a_request_and_leaves_it_as_it_is() -> 
     assert list(options) == list(KNOWN_VARIABLES)
     # Whatever is wrong, this check says it, and all of it: Ansible's own would stop at the first, and at what is empty.
     assert {(option["type"], option.get("required", False)) for option in options.values()} == {("raw", False)}
+
+
+@pytest.mark.parametrize("only", ["launch", "name", "group"])
+def test_an_extra_variable_that_nothing_reads_is_refused_by_what_it_was_meant_to_be(
+    monkeypatch: pytest.MonkeyPatch, only: str
+) -> None:
+    extra = {"sesion_memory": "8g", "cluster_size": 3, "team": "vision"}
+    monkeypatch.setattr(session_request, "load_extra_vars", lambda _loader: extra)
+    own = {"sesion_cpus": 4}  # of the inventory, which nobody looks at
+    variables = {**BASE, **own, **extra}
+    hostvars = {name: dict(variables) for name in GROUPS["all"]}
+    found = run_action(ActionModule, {"only": only}, {**variables, "groups": GROUPS, "hostvars": hostvars})
+    lines = [line for line in found["msg"].splitlines() if "Did you mean" in line]
+    assert found["failed"]
+    assert [line.partition(" is ")[0] for line in lines] == [*["cluster_size"] * (only == "launch"), "sesion_memory"]
+    assert lines[-1].endswith("There is no such variable. Did you mean session_memory?")
+    assert "8g" not in found["msg"]

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Extra variables that nobody reads, and that were meant to be a variable of the collection.
+
+Names that begin as a playbook's own variables do are checked where these are read. Any other name may be a site's own:
+only what is given with ``-e`` is looked at, and only what is nearly a name that exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from difflib import SequenceMatcher, get_close_matches
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import KNOWN_VARIABLES, PREFIX
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import HIDDEN
+
+SITE_PREFIX = "cluster_compute_"
+SITE = (
+    *("accelerators", "admins", "cpus", "deadline_seconds", "encrypted_ports", "events", "fair_share", "image_ports"),
+    *("labels", "lease_seconds", "limits", "login_address", "max_replicas", "memory", "mount_roots", "output_days"),
+    *("output_sessions", "output_size", "registries", "reserved_cpus", "reserved_memory", "shared_with", "ssh_ports"),
+    *("state_directory", "subnet_pool", "topology_keys", "underlay_address", "vni_pool", "volume_drivers"),
+    *("vxlan_port",),
+)
+"""What a site sets, each to go after `SITE_PREFIX`."""
+HANDED_ON = ("event", "info_file", "job", "own_request", "progress", "session")
+"""What playbooks hand to each other so, also as artifacts of a workflow."""
+OFTEN_OWN = ("command", "env", "hosts", "mode", "name", "owner", "policy", "priority", "roles")
+"""What sites may well say of their clusters in variables of their own."""
+ALIKE = 0.8
+"""From which share of equal characters on a word is taken for a slip of another."""
+
+
+def near_misses(extra: Iterable[str], given: Collection[str], launches: bool) -> list[Problem]:
+    """Return a problem for each extra variable that was meant to be another one.
+
+    extra: names of what was given with ``-e``. given: names of the request's variables that have a value. launches:
+    whether the request is read as a whole; a value that it has from elsewhere may come by way of an own variable.
+    """
+    problems = []
+    for name in sorted(map(str, extra)):
+        meant = _meant(name, given, launches)
+        if meant:
+            # Its value is not shown: it may be meant for session_env, which holds secrets.
+            problems.append(Problem(name, HIDDEN, f"There is no such variable. Did you mean {meant}?"))
+    return problems
+
+
+def _meant(name: str, given: Collection[str], launches: bool) -> str:
+    """Return the variable that a name was meant to be; empty where it may be what it is."""
+    plain = name.lower().replace("-", "_").replace(".", "_")
+    site = [SITE_PREFIX + key for key in SITE]
+    if name.startswith(PREFIX) or name in (*site, *(SITE_PREFIX + key for key in HANDED_ON)):
+        return ""
+    joined = {known.replace("_", ""): known for known in (*KNOWN_VARIABLES, *site)}
+    if plain.replace("_", "") in joined:
+        return joined[plain.replace("_", "")]
+    head, _line, tail = plain.partition("_")
+    of_request = [known[len(PREFIX) :] for known in KNOWN_VARIABLES]
+    if _is_like(head, PREFIX.rstrip("_")):
+        return next((PREFIX + near for near in get_close_matches(tail, of_request, 1, ALIKE)), "")
+    tail = plain[len(SITE_PREFIX) :] if plain.startswith(SITE_PREFIX) else tail
+    if plain.startswith(SITE_PREFIX) and (near := get_close_matches(tail, SITE, 1, ALIKE)):
+        return SITE_PREFIX + near[0]
+    is_own = tail in OFTEN_OWN or PREFIX + tail in given
+    if launches and head == SITE_PREFIX.partition("_")[0] and tail in of_request and not is_own:
+        return PREFIX + tail
+    return ""
+
+
+def _is_like(word: str, other: str) -> bool:
+    return SequenceMatcher(None, word, other).ratio() >= ALIKE

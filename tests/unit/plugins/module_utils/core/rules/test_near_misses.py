@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Extra variables that were meant to be others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import KNOWN_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import (
+    HANDED_ON,
+    SITE,
+    SITE_PREFIX,
+    near_misses,
+)
+
+ROOT = Path(__file__).resolve().parents[6]
+
+MEANT = {
+    "cluster_size": "session_size",
+    "cluster_image": "session_image",
+    "cluster_compute_size": "session_size",
+    "sesion_size": "session_size",
+    "sessions_size": "session_size",
+    "sesssion_memroy": "session_memory",
+    "SESSION_SIZE": "session_size",
+    "Session_Image": "session_image",
+    "session-size": "session_size",
+    "sessionsize": "session_size",
+    "sesion_resource_groups": "session_resource_group",
+    "cluster_compute_limit": "cluster_compute_limits",
+    "cluster_compute_lables": "cluster_compute_labels",
+    "cluster-compute-admins": "cluster_compute_admins",
+    "clustercompute_vni_pool": "cluster_compute_vni_pool",
+}
+OWN = [
+    *("cluster_env", "cluster_name", "cluster_hosts", "cluster_mode", "cluster_zone", "cluster_compute_zone"),
+    *("mission_size", "version_image", "season_size", "size", "image", "hosts", "memory", "team_size", "job_size"),
+    *("ansible_user", "awx_job_id", "tower_user_name", "awx_job_template_name", "ansible_forks", "launch_size"),
+    *("drain_hosts", "status_page", "logs_tail", "job_command", "preflight_strict", "names"),
+]
+
+
+@pytest.mark.parametrize("name", [*MEANT])
+def test_a_slip_of_a_variable_is_found(name: str) -> None:
+    (problem,) = near_misses([name, "team"], [], launches=True)
+    assert str(problem).startswith(f"{name} is ")
+    assert f"Did you mean {MEANT[name]}?" in str(problem)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_variable_of_the_site_s_own_may_have_any_other_name(name: str) -> None:
+    assert near_misses([name], [], launches=True) == []
+
+
+def test_no_variable_that_exists_is_a_slip_of_another() -> None:
+    site = [SITE_PREFIX + key for key in (*SITE, *HANDED_ON)]
+    assert near_misses([*KNOWN_VARIABLES, *site], [], launches=True) == []
+
+
+def test_a_value_that_is_given_may_come_from_an_own_variable() -> None:
+    """As in a playbook or an inventory that has ``session_size: "{{ cluster_size }}"``."""
+    assert near_misses(["cluster_size"], ["session_size"], launches=True) == []
+    assert near_misses(["cluster_size"], [], launches=False) == []
+    assert near_misses(["sesion_size"], ["session_size"], launches=False) != []
+
+
+def test_what_names_that_begin_with_session_mean_is_checked_with_the_request() -> None:
+    assert near_misses(["session_siez"], [], launches=True) == []
+
+
+def test_every_variable_of_a_site_is_known() -> None:
+    text = (ROOT / "docs" / "site.md").read_text(encoding="utf-8")
+    named = re.findall(rf"^\| `{SITE_PREFIX}([a-z_]+)`", text, re.MULTILINE)
+    assert len(named) > 25
+    assert sorted({*named} - {*SITE}) == []
+    roles = [path.read_text(encoding="utf-8") for path in (ROOT / "roles").glob("*/defaults/main.yml")]
+    read = {key for role in roles for key in re.findall(rf"\b{SITE_PREFIX}([a-z_]+)\b", role)}
+    assert sorted(read - {*SITE, *HANDED_ON, "hosts"}) == []
