@@ -66,7 +66,8 @@ def after_hold(launch: Launch) -> State:
             name: key for answer in own.values() for name, key in (answer.public_keys or {}).items()
         }
         return start.begin(launch)
-    if outcome == ASK_AGAIN and not launch.is_last and not broken:
+    # Where a host is broken its answer is no tentative one.
+    if outcome == ASK_AGAIN and not launch.is_last:
         state["attempt"] += 1
         return {**begin(launch), "pause": True}
     state["again"] = not launch.is_last and not broken

@@ -7,6 +7,13 @@ from __future__ import annotations
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    CONFIRMED,
+    LEASED,
+    Claim,
+    Reservation,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Capacity, Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
@@ -51,6 +58,20 @@ def test_hosts_from_facts():
     assert h2 == Host("h2", Capacity(2000, 4 * GIB), Capacity(0, 0)), "what is set is what sessions may use"
     assert h4 == Host("h4", Capacity(0, 16 * GIB), Capacity(0, 16 * GIB))
     assert hosts_from_facts(typed(facts), inventory)[0].free.cpus == 500, "without a name everything counts"
+
+
+@pytest.mark.parametrize(
+    ("stage", "free"), [(LEASED, 4000), (CONFIRMED, 2500), (COMMITTED, 2500)], ids=["leased", "confirmed", "committed"]
+)
+def test_only_what_may_be_given_back_in_a_moment_is_tentative(stage: str, free: int) -> None:
+    """Who has confirmed its lease starts its replicas: nobody who waits for tentative ones gets their place."""
+    facts = make_facts(1)
+    expires = None if stage == COMMITTED else 100.0
+    claim = Claim("id", "train", 1, 1500, GIB)
+    facts["h1"]["reservations"] = [Reservation(claim, stage, "boot", expires).to_dict()]
+    inventory = {"h1": {"cluster_compute_cpus": 4}}
+    found = [hosts_from_facts(typed(facts), inventory, None, tentative)[0].free.cpus for tentative in (True, False)]
+    assert found == [2500, free]
 
 
 def test_a_host_that_is_drained_takes_no_replica_more():

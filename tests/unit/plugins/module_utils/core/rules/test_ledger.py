@@ -226,6 +226,18 @@ def test_a_host_that_holds_more_than_it_has_is_asked_only_for_what_a_change_need
         assert amended(replace(had, **more), held(had), [had], ALLOCATABLE, None, None) == (None, [why])
 
 
+def test_a_change_does_not_compete_with_its_own_lease() -> None:
+    """As where a host that got more replicas than at first is told of its part by another plan of the same change."""
+    had, wanted = claim(), claim(cpus=4000)
+    change = claim("change", amends="id-a")
+    ledger = {**held(had), "id-change": lease(change, "boot", 0.0, 60.0, "run")}
+    assert amended(wanted, ledger, [], ALLOCATABLE, "id-change", "run") == (wanted, [])
+    # Of another's lease it is free what that leaves.
+    other = {**held(had), "id-b": lease(claim("b"), "boot", 0.0, 60.0, "other")}
+    found, reasons = amended(wanted, other, [], ALLOCATABLE, "id-change", "run")
+    assert (found, reasons) == (None, ["3 CPUs asked, 2 free of 4."])
+
+
 def test_a_lease_runs_out_by_the_clock_of_one_boot_and_not_in_another() -> None:
     ledger = {"id-a": lease(claim("a"), "boot-1", 1000.0, 60.0)}
     assert live(ledger, "boot-1", 1059.9) == ledger

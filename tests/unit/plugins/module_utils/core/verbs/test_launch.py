@@ -389,6 +389,15 @@ def test_a_host_that_cannot_answer_is_named_and_nothing_is_started() -> None:
     )
 
 
+@pytest.mark.parametrize("queued", [False, True])
+def test_nobody_is_asked_again_who_waits_for_others_while_a_host_cannot_answer(queued: bool) -> None:
+    """That host would fail each time, and what the others hold would be held for nothing."""
+    run = Launch(from_queue=queued).until("hold").answer(h1=BROKEN, h2=refused("x", HIGHER))
+    assert run.step == "release"
+    run.answer()
+    assert "hold" not in run.until("").steps[2:]
+
+
 SICK = {"failed": True, "sick": True, "msg": "No space left on device."}
 GRANTED_AND_SICK = {**SICK, "granted": True, "reasons": [], "tentative": [], "actions": []}
 
