@@ -32,6 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger as ledger_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import output as output_files
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_files
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import Hung
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
@@ -90,6 +91,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
 from ansible_collections.cluster_compute.session.tests.images_in_memory import Images, Server, serve_in_memory
+from ansible_collections.cluster_compute.session.tests.in_one_process import patch_bounded
 from ansible_collections.cluster_compute.session.tests.jobs_in_memory import Command, Jobs, run_in_memory
 from ansible_collections.cluster_compute.session.tests.small_steps import NOW, Killed, Steps, rest
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import IMAGE, facts
@@ -128,6 +130,10 @@ class _AtOnce:
         return done
 
 
+class _Hangs(BaseException):
+    """The process that does a call waits for ever, and is left behind; no program catches it."""
+
+
 class _Locks:
     """The folder of the locks of whichever host is at work."""
 
@@ -144,6 +150,9 @@ class Host(Images, Jobs):
         self.name, self.number, self.root, self.cpus = name, number, root, cpus
         self.is_up, self.is_full = True, False
         self.is_silent: Callable[[str], bool] = lambda _name: False
+        self.hangs = ""
+        """What of it does not answer: ``ssh``, ``state``, ``engine``, or ``disk``, which reads and writes no more."""
+        self.writes_left = 0  # until the disk hangs
         self.is_heard = True  # else it does what it is told, and its answer is lost
         self.containers: dict[str, dict[str, Any]] = {}
         self.links: dict[str, tuple[str, str]] = {}
@@ -308,8 +317,11 @@ class Host(Images, Jobs):
     def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
         NOW.host, NOW.prepared = self, []
         rest()
+        hung = failed(Hung(f"{self.hangs} of {self.name}", 20))
+        if self.hangs == "state":
+            return _unusable(hung) if module == "host_info" else hung
         if module == "host_info":
-            return {"host": self.host_info(**given)}
+            return _unusable(hung) if self.hangs == "engine" else {"host": self.host_info(**given)}
         defaults = {name: copy(option.get("default")) for name, option in ARGUMENTS[module]["argument_spec"].items()}
         arguments = {**defaults, "output_size": "0", **given, "state_directory": str(self.root)}
         if module == "session_images":
@@ -323,8 +335,24 @@ class Host(Images, Jobs):
             self.go_on(ends=True)
         try:
             return CALLS[module](arguments, False)
+        except _Hangs:
+            return hung
         except (SessionError, OSError) as error:
             return failed(error)
+
+    def connect_to_engine(self) -> Host:
+        """Return the engine. Raises EngineError where it hangs."""
+        if self.hangs == "engine":
+            raise EngineError("This host hangs: Docker Engine did not answer.", is_of_host=True, hangs=True)
+        return self
+
+    def write(self) -> None:
+        """Write something to the disk. Raises OSError where it is full; waits for ever where it hangs."""
+        if self.hangs == "disk" and not self.writes_left:
+            raise _Hangs
+        self.writes_left = max(0, self.writes_left - 1)
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     def left(self, names: Collection[str]) -> list[str]:
         """Return all that a session could have left; what waits for a host that *names* has not has to stay."""
@@ -341,6 +369,11 @@ class Host(Images, Jobs):
         files = [path for path in self.root.rglob("*") if path.is_file() and path.name != VERSION_FILE]
         tombstones = [path for path in files if path.parent.name == "tombstones" and path.stem in waits]
         return [*self.containers, *connections, *(str(path) for path in files if path not in tombstones)]
+
+
+def _unusable(hung: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a host that hangs."""
+    return {"host": {"usable": False, "problem": hung["msg"], "hangs": True}}
 
 
 def stages_in_memory(
@@ -536,6 +569,8 @@ class World:
         host, results = self.named(name), []
         if not host.is_up:
             return {"unreachable": True, "msg": "No route to host."}
+        if host.hangs == "ssh":
+            return {"unreachable": True, "msg": "Connection timed out during banner exchange"}
         NOW.secret = secret
         for module, arguments, _variables in calls_of(state, name):
             results.append(host.call(module, arguments))
@@ -648,6 +683,11 @@ class World:
             self.boot(what)
         elif kind in ("mute", "hear"):
             self.hosts[what].is_heard = kind == "hear"
+        elif kind == "hang":
+            name, hung, writes = what
+            self.hosts[name].hangs, self.hosts[name].writes_left = hung, writes
+        elif kind == "answer":
+            self.hosts[what].hangs = ""
         elif kind == "rename":
             self.renamed ^= {what}
         elif kind in ("fill", "empty"):
@@ -806,8 +846,8 @@ def in_memory() -> Iterator[list[World]]:
 
     def write(**given: Any) -> tuple[int, str]:
         rest()
-        if worlds and NOW.host.is_full:  # others than hosts write as well
-            raise OSError(errno.ENOSPC, "No space left on device")
+        if worlds:  # others than hosts write as well
+            NOW.host.write()
         return make_file(**given)
 
     def remove_link(name: str) -> None:
@@ -819,7 +859,7 @@ def in_memory() -> Iterator[list[World]]:
     removals = tempfile.TemporaryDirectory(prefix="cluster-compute-run-")
     with pytest.MonkeyPatch.context() as patch, removals as run_directory:
         patch.setattr(tempfile, "mkstemp", write)
-        patch.setattr(Engine, "connect", classmethod(lambda _cls, *_given, **_more: NOW.host))
+        patch.setattr(Engine, "connect", classmethod(lambda _cls, *_given, **_more: NOW.host.connect_to_engine()))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
         patch.setattr(change_steps, "session_stages", stages_in_memory)
         patch.setattr(launch_steps, "verify", verify_in_memory)
@@ -834,6 +874,7 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(host_repair, "session_stages", stages_in_memory)
         # Nobody answers questions of membership here; a host that is back asks in World.boot.
         patch.setattr(host_repair.membership, "memberships", lambda *_given: {})
+        patch_bounded(patch)
         patch.setattr(host_repair.disk, "enforce_limits", lambda *_given: ({}, []))
         patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)

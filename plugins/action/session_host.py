@@ -11,22 +11,36 @@ Many launches at the same moment open more connections than an SSH server takes 
 MaxSessions). It then closes some of them before a word was said, or has no time for them, and to Ansible the host looks
 unreachable although nothing is wrong with it. Only these cases are tried again: nothing has run on the host yet, and a
 host that is down says so in other words and at once.
+
+A host that hangs says nothing at all. So a connection that is silent is closed, a call has a limit of time, and a host
+that reached one of these is remembered: the next run asks it for a sign of life first, and waits less for that.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shlex
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from ansible import constants as C
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, spoken
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import (
+    ANSWER_SECONDS,
+    SUSPECT_SECONDS,
+    seconds_for,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import (
     ABSENT,
@@ -42,6 +56,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_progr
     text_behind,
     the_program,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.hung_hosts import Hang, HangNote
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import plain, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker, read_scope
 
@@ -54,6 +69,12 @@ TOO_SLOW = re.compile(r"timed out during banner exchange|^Connection to \S+ port
 TRIES = 12
 TRIES_OF_SLOW = 5
 """Fewer, as each of them takes as long as ssh waits (ssh_config(5), ConnectTimeout)."""
+SILENT = re.compile(rf"{TOO_SLOW.pattern}|^Timeout, server \S+ not responding", re.MULTILINE)
+"""What it says of a server that takes the connection, or has taken it, and then says nothing."""
+KEPT_ALIVE = "-o ServerAliveInterval=10 -o ServerAliveCountMax=6"
+"""So that ssh closes a connection whose other side has said nothing for a minute; what a site gives goes before."""
+SIGN_OF_LIFE = "-I -S -c ''"
+"""What Python is started with, which reads from the host's disk and nothing more."""
 PAUSE = (0.2, 0.8)
 """Seconds, from and to, by which the pauses grow; by chance, so that those who met do not meet again."""
 SPOKEN = {"module_stderr", "module_stdout", "msg"}
@@ -64,6 +85,41 @@ ANY_PYTHON = "$(command -v /usr/bin/python3 || command -v python3 || echo /usr/b
 
 DISCOVERED = ("auto", "auto_silent", "auto_legacy", "auto_legacy_silent")
 """Values of ansible_python_interpreter that leave the choice to Ansible."""
+
+
+class _Late(BaseException):
+    """A call has reached its limit of time. The connection plugins of Ansible try again after any other error."""
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise _Late where the block takes longer, unless a timer runs already, as with a time-out of the task."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+
+    def late(_number: int, _frame: object) -> None:
+        raise _Late
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def _end_ssh() -> None:
+    """End the SSH clients that this process has started, and that wait for a host for ever."""
+    own = str(os.getpid())
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            number, _blank, rest = path.read_text(encoding="utf-8", errors="replace").partition(" (")
+            name, _end, fields = rest.rpartition(")")
+            if name in ("ssh", "sshpass") and fields.split()[1] == own:
+                os.kill(int(number), signal.SIGTERM)
 
 
 class ActionModule(ActionBase):
@@ -104,7 +160,15 @@ class ActionModule(ActionBase):
         program = the_program(C.DEFAULT_LOCAL_TMP)
         packed = question(call, arguments, self._task.check_mode)
         python = self._python(task_vars)
-        done = self._execute(program.command(python), packed)
+        self._keep_alive()
+        self._note = HangNote(C.ANSIBLE_HOME, self._address())
+        hang = self._note.read()
+        if hang is not None and not hang.answers:
+            # Before the call: it may take long for good reasons, and this may not.
+            self._execute(f"{python} {SIGN_OF_LIFE}", b"", SUSPECT_SECONDS, tries_of_slow=1)
+            self._note.answers_again()
+        seconds = seconds_for(call, arguments) + ANSWER_SECONDS
+        done = self._execute(program.command(python), packed, seconds)
         warnings = []
         damaged = text_behind(done["stdout"], DAMAGED) is not None
         if damaged or text_behind(done["stdout"], ABSENT) is not None:
@@ -112,7 +176,7 @@ class ActionModule(ActionBase):
                 warnings.append(f"The program {program.digest} of this host was damaged and is put there anew.")
             sources = program.path.read_bytes()
             command = program.command(python, len(sources), keep=not self._task.check_mode)
-            done = self._execute(command, sources + packed)
+            done = self._execute(command, sources + packed, seconds)
         unkept = text_behind(done["stdout"], UNKEPT)
         if unkept is not None:
             warnings.append(f"This host cannot keep its program, which is sent with each call: {unkept}")
@@ -120,6 +184,8 @@ class ActionModule(ActionBase):
         if result is None:
             refused = text_behind(done["stdout"], REFUSED)
             result = {"failed": True, "msg": refused} if refused is not None else self._broken(call, done)
+        if hang is not None:
+            self._mark_suspect(call, arguments, result, hang)
         result.update({key: spoken(result[key]) for key in SPOKEN & result.keys()})
         # As Ansible does with the results of modules.
         written = [name for name in ("stdout", "stderr") if isinstance(result.get(name), str)]
@@ -130,6 +196,30 @@ class ActionModule(ActionBase):
             host = self._task.delegate_to or task_vars["inventory_hostname"]
             result["warnings"] = [f"{host}: {warning}" for warning in spoken(warnings)]
         return result
+
+    def _mark_suspect(self, call: str, arguments: dict[str, Any], result: dict[str, Any], hang: Hang) -> None:
+        """Let a host that hung count as one that failed lately, until it is trusted or has started a session."""
+        host = result.get("host")
+        if call == "host_info" and isinstance(host, dict) and host.get("usable") and not host.get("suspect"):
+            host["suspect"] = {"reason": hang.reason, "left": hang.left}
+        is_trusted = call == "host_suspect" and not arguments.get("reason")
+        has_started = call == "session_host" and arguments.get("state") == "started"
+        if (is_trusted or has_started) and not result.get("failed") and not self._task.check_mode:
+            self._note.forget()
+
+    def _address(self) -> str:
+        """Return how the host is reached, which tells it from all others of this controller."""
+        context = self._play_context
+        return f"{context.remote_user or ''}@{context.remote_addr}:{context.port or ''}"
+
+    def _keep_alive(self) -> None:
+        """Let ssh close a connection whose other side is gone without a word."""
+        if getattr(self._connection, "transport", "") != "ssh":
+            return
+        with suppress(AnsibleError, KeyError):
+            given = self._connection.get_option("ssh_extra_args") or ""
+            if KEPT_ALIVE not in given:
+                self._connection.set_option("ssh_extra_args", f"{given} {KEPT_ALIVE}".strip())
 
     def _broken(self, call: str, done: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a call that ended without an answer."""
@@ -150,27 +240,39 @@ class ActionModule(ActionBase):
             return ANY_PYTHON
         return str(named)  # with arguments, ~ or a variable of the shell, as Ansible takes it
 
-    def _execute(self, command: str, content: bytes) -> dict[str, Any]:
-        """Run a command on the host with *content* on its standard input, again where its SSH server is too busy."""
+    def _execute(
+        self, command: str, content: bytes, seconds: float, tries_of_slow: int = TRIES_OF_SLOW
+    ) -> dict[str, Any]:
+        """Run a command on the host with *content* on its standard input, again where its SSH server is too busy.
+
+        seconds: it may take so long. Raises AnsibleConnectionFailure, also for a host that hangs, which is remembered.
+        """
         environment: dict[str, Any] = {}
         self._compute_environment_string(environment)  # whose text is for the shell of ansible_shell_type
         command = " ".join([*(f"{name}={shlex.quote(str(value))}" for name, value in environment.items()), command])
         become = self._connection.become
-        aside = ""
-        if not self._connection.has_pipelining or getattr(become, "require_tty", False):
-            aside = self._written(content)
-            command, content = f"{command} < {shlex.quote(aside)}", b""
+        if content and (not self._connection.has_pipelining or getattr(become, "require_tty", False)):
+            command, content = f"{command} < {shlex.quote(self._written(content))}", b""
         command = for_any_shell(command)
-        for number in range(1, TRIES):
+        for number in range(1, TRIES + 1):
             try:
-                return dict(self._low_level_execute_command(command, in_data=content or None))
+                with _limited(seconds):
+                    return dict(self._low_level_execute_command(command, in_data=content or None))
+            except _Late:
+                _end_ssh()
+                why = f"The host hangs: it did not answer within {seconds:.0f} seconds."
+                self._note.remember(why)
+                raise AnsibleConnectionFailure(why) from None
             except AnsibleConnectionFailure as error:
                 turned_away = TURNED_AWAY in str(error) and PROXIED not in str(error)
-                if not turned_away and not (TOO_SLOW.search(str(error)) and number < TRIES_OF_SLOW):
+                is_slow = TOO_SLOW.search(str(error)) is not None and number < tries_of_slow
+                if number == TRIES or not (turned_away or is_slow):
+                    if SILENT.search(str(error)):
+                        self._note.remember("Its SSH server takes connections and says nothing.")
                     raise
                 Display().v("The SSH server is too busy and turned the connection away; trying again.")
             time.sleep(number * random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
-        return dict(self._low_level_execute_command(command, in_data=content or None))
+        raise AssertionError
 
     def _written(self, content: bytes) -> str:
         """Write what is asked to a file of the host that only its user reads; it goes when the task has ended."""

@@ -61,6 +61,16 @@ paths:
   returned: when O(only=launch)
   type: list
   elements: str
+only_hosts:
+  description: Hosts that the session may use, all of the group where there are none.
+  returned: when O(only=launch)
+  type: list
+  elements: str
+excluded_hosts:
+  description: Hosts that the session leaves out.
+  returned: when O(only=launch)
+  type: list
+  elements: str
 request:
   description: The request in the form that records carry.
   returned: when O(only=launch)

@@ -183,16 +183,21 @@ def test_a_server_that_has_ended_is_started(trio: Session) -> None:
 
 
 def test_a_server_that_is_newer_than_its_key_is_not_asked_for_it(
-    trio: Session, monkeypatch: pytest.MonkeyPatch
+    trio: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A handshake takes a host longer than all else that it looks at of a replica that runs."""
-    pids: list[int] = []
-    monkeypatch.setattr(ssh_server, "host_key", lambda pid, *_place: pids.append(pid))
+    asked = tmp_path / "asked"  # a file, as the repair of a session is a process of its own
+
+    def host_key(pid: int, *_place: object) -> None:
+        with asked.open("a", encoding="ascii") as file:
+            file.write(f"{pid}\n")
+
+    monkeypatch.setattr(ssh_server, "host_key", host_key)
     assert trio.repair(check_mode=True)["actions"] == []
-    assert pids == []
+    assert not asked.exists()
     os.utime(trio.files.replica("sub1") / "ssh" / ssh_keys.HOST_KEY)
     assert trio.repair(check_mode=True)["actions"] == []
-    assert pids == [trio.containers()["sub1"]["State"]["Pid"]]
+    assert asked.read_text(encoding="ascii").split() == [str(trio.containers()["sub1"]["State"]["Pid"])]
 
 
 def test_rules_that_are_gone_are_written(trio: Session) -> None:

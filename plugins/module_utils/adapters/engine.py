@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import started_at
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import patience
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import (
     SOCKET,
     Api,
@@ -62,6 +63,10 @@ LABELS = (
 PATIENCE = 180.0
 """Seconds for which an engine may say nothing where it makes or removes parts of a session: one that two dozen launches
 keep busy was seen to take more than a minute for a network."""
+FIRST_ANSWER = 30.0
+"""Seconds for the first answer of an engine: it waits for no container and no disk. A machine that is busy with a
+hundred launches has been seen to take some."""
+ENGINE = "Docker Engine"
 ENGINE_PID = "/run/docker.pid"
 ENGINE_PROGRAM = "dockerd"
 PODMAN = "libpod-api-version"
@@ -156,9 +161,10 @@ LARGEST_FILE = 1024**2
 class EngineError(SessionError):
     """Docker Engine refused or cannot be reached; the message is a full sentence."""
 
-    def __init__(self, message: str, is_of_host: bool = False) -> None:
+    def __init__(self, message: str, is_of_host: bool = False, hangs: bool = False) -> None:
         super().__init__(message)
         self.is_of_host = is_of_host
+        self.hangs = hangs
 
 
 class _Refused(EngineError):
@@ -181,7 +187,7 @@ def _saying(what: str) -> Iterator[None]:
     except ApiError as error:
         message = f"Docker Engine could not {what}: {error}"
         refusal = _Refused(message, error.status, error.is_of_host) if error.status else None
-        raise refusal or EngineError(message, error.is_of_host) from error
+        raise refusal or EngineError(message, error.is_of_host, error.hangs) from error
 
 
 class Engine:
@@ -197,12 +203,15 @@ class Engine:
     def connect(cls, timeout: float = 60, path: str = SOCKET) -> Engine:
         """Connect to this host's engine with the newest API version both sides speak. Raises EngineError.
 
-        timeout: seconds for which the engine may say nothing.
+        timeout: seconds for which the engine may say nothing; for its first answer, which needs nothing of it, it gets
+        no more than `FIRST_ANSWER`.
         """
-        api = Api(path, timeout)
+        first = patience(ENGINE, min(timeout, FIRST_ANSWER))
+        api = Api(path, first)
         try:
             with api.ask("GET", "/_ping") as response:
                 response.read()
+            api.timeout = timeout
             if PODMAN in response.headers:
                 raise EngineError(
                     f"What answers on this host's {path} is Podman {response.headers[PODMAN]} and not Docker Engine. "
@@ -211,6 +220,13 @@ class Engine:
                 )
             engine = cls(api, response.headers.get("api-version", ""))
         except (ApiError, ValueError) as error:
+            if isinstance(error, ApiError) and error.hangs:
+                raise EngineError(
+                    f"This host hangs: {ENGINE} did not answer within {first:.0f} seconds. Find out what it waits for, "
+                    "such as a dead disk, and start it again.",
+                    is_of_host=True,
+                    hangs=True,
+                ) from error
             reason = error if isinstance(error, ApiError) else "it does not tell the version of its API"
             raise EngineError(
                 f"Docker Engine cannot be reached on this host (its socket says: {reason}). Run the "

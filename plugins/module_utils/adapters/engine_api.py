@@ -41,18 +41,20 @@ class ApiError(Exception):
     """The engine did not do what it was asked for; the text is the reason in words.
 
     status: that of the engine's answer (RFC 9110, section 15); 0 where there was none. is_of_host: whether the reason
-    is the host's own: the engine went away, or its disk is full, of which it has nothing but words.
+    is the host's own: the engine went away or hangs, or its disk is full, of which it has nothing but words. hangs:
+    whether it did not answer in time.
     """
 
-    def __init__(self, reason: str, status: int = 0, is_gone: bool = False) -> None:
+    def __init__(self, reason: str, status: int = 0, is_gone: bool = False, hangs: bool = False) -> None:
         super().__init__(reason)
         self.status = status
-        self.is_of_host = is_gone or _FULL.search(reason) is not None
+        self.hangs = hangs
+        self.is_of_host = is_gone or hangs or _FULL.search(reason) is not None
 
 
 def _failure(error: OSError) -> ApiError:
     if isinstance(error, (TimeoutError, socket.timeout)):  # the same from Python 3.10 on
-        return ApiError("it did not answer in time")
+        return ApiError("it did not answer in time", hangs=True)
     return ApiError(error.strerror or str(error), is_gone=True)
 
 

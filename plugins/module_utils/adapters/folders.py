@@ -16,10 +16,11 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import waiting_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
@@ -40,6 +41,10 @@ FLAGS = {
     "relatime": 0x200000,
 }
 """Options of a mount as /proc shows them, which a remount has to name again or they are lost."""
+
+
+SECONDS = 20.0
+"""For which the file system of a path may say nothing: one that is mounted on first use takes a while."""
 
 
 class FolderError(SessionError):
@@ -83,6 +88,11 @@ def mount_of(path: str) -> Mounted:
     return best
 
 
+def waiting(path: str) -> AbstractContextManager[None]:
+    """Let the process that watches this one give it up where the file system of a path that is mounted hangs."""
+    return waiting_for(f"the file system of {path} (session_mounts)", SECONDS)
+
+
 @contextmanager
 def opened(path: str, roots: Iterable[str]) -> Iterator[int]:
     """Give a descriptor (O_PATH) of what *path* is, if that is really below one of *roots* that it is written below.
@@ -91,11 +101,12 @@ def opened(path: str, roots: Iterable[str]) -> Iterator[int]:
     one that is put there meanwhile leads nowhere. The roots are the site's own, and trusted.
     Raises FolderError.
     """
-    descriptor = _open(path, list(roots))
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    with waiting(path):
+        descriptor = _open(path, list(roots))
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
 
 def _open(path: str, roots: list[str]) -> int:

@@ -109,6 +109,12 @@ class StateDirectory:
         self.passed_over: set[Path] = set()
         """Files that check mode would set aside: reading takes them for missing."""
 
+    def touch(self) -> None:
+        """Read of the state directory what its file system has to answer for; what it lacks, others say."""
+        with suppress(OSError):
+            os.statvfs(self.root)
+            os.listdir(self.sessions if self.sessions.is_dir() else self.root)
+
     def check_version(self) -> None:
         """Raise NewerState where a newer release has written here, and StateError where that cannot be told."""
         path = self.root / VERSION_FILE

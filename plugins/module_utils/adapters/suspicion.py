@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import REMOVALS, key_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
@@ -34,16 +35,35 @@ class SuspicionFile:
 
     def read(self) -> Suspicion | None:
         """Return why this host is suspect, and for how long; None where it is not. A damaged note counts as none."""
+        found = self._note()
+        return None if found is None else Suspicion(str(found["reason"]), found["left"])
+
+    def hangs(self) -> bool:
+        """Tell whether something of this host did not answer at its last call, so that it gets less time now."""
+        found = self._note()
+        return found is not None and found.get("hangs") is True
+
+    def remember(self, reason: str, hangs: bool = False) -> None:
+        """Be suspect from now on. A note that cannot be written is none: it must not hide the failure itself.
+
+        hangs: whether something of this host did not answer.
+        """
+        self._write({"reason": reason.strip()[:LONGEST_REASON], "since": self._clock(), "hangs": hangs})
+
+    def answers_again(self) -> None:
+        """Be no more impatient; the host stays suspect for as long as it was to be."""
+        if (found := self._note()) is not None:
+            self._write({"reason": found["reason"], "since": found["since"], "hangs": False})
+
+    def _note(self) -> dict[str, Any] | None:
         try:
             found = json.loads(self.path.read_text(encoding="utf-8", errors="replace"))
             left = round(found["since"] + SECONDS - self._clock())
-            return Suspicion(str(found["reason"]), left) if 0 < left <= SECONDS else None
+            return {**found, "reason": found["reason"], "left": left} if 0 < left <= SECONDS else None
         except (OSError, ValueError, LookupError, TypeError, OverflowError):
             return None
 
-    def remember(self, reason: str) -> None:
-        """Be suspect from now on. A note that cannot be written is none: it must not hide the failure itself."""
-        content = {"reason": reason.strip()[:LONGEST_REASON], "since": self._clock()}
+    def _write(self, content: dict[str, Any]) -> None:
         with suppress(OSError):
             write_file(self.path, json.dumps(content) + "\n", mode=0o600)
 

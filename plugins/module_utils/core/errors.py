@@ -79,12 +79,18 @@ def is_of_host(error: BaseException | None) -> bool:
     return error.errno in _OF_HOST if isinstance(error, OSError) else getattr(error, "is_of_host", False)
 
 
+def hangs(error: BaseException | None) -> bool:
+    """Tell whether an error says that something of the host did not answer at all."""
+    return bool(getattr(error, "hangs", False))
+
+
 def failed(error: BaseException) -> dict[str, Any]:
     """Return the result of a call that ended with an error.
 
-    ``sick`` says that it is the host's own, ``refused`` that the session is somebody else's, ``theirs`` which.
+    ``sick`` says that it is the host's own, ``hangs`` that something of the host did not answer, ``refused`` that the
+    session is somebody else's, ``theirs`` which.
     """
-    marks = {"sick": is_of_host(error), "refused": isinstance(error, NotTheirs)}
+    marks = {"sick": is_of_host(error), "hangs": hangs(error), "refused": isinstance(error, NotTheirs)}
     result = {"failed": True, "msg": message_of(error), **{mark: True for mark, holds in marks.items() if holds}}
     return {**result, "theirs": list(error.sessions)} if isinstance(error, NotTheirs) else result
 
@@ -109,10 +115,11 @@ class Problem:
 class SessionError(Exception):
     """Base of all errors whose message is meant for the user, and is printable whatever it quotes.
 
-    is_of_host: whether another host would do what was asked.
+    is_of_host: whether another host would do what was asked. hangs: whether something of the host did not answer.
     """
 
     is_of_host = False
+    hangs = False
 
     def __str__(self) -> str:
         return str(spoken(super().__str__()))

@@ -24,20 +24,24 @@ from functools import partial
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import bounded, waiting_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, hangs, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     RUNNING,
     Record,
     is_stub,
+    read_record,
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, membership, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair, repair_host
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
@@ -60,6 +64,13 @@ HELD_BACK_SECONDS = 120.0
 HELD_BACK_PAUSE = 5.0
 """Seconds from one time to the next."""
 
+STATE_SECONDS = 60.0
+"""For the file system of the state directory, which may just be mounted."""
+LINK_SECONDS = 60.0
+"""For what one session needs before the engine starts, which waits for all of that."""
+REPAIR_SECONDS = 6 * 3600.0
+"""For the repair of the host; each session has a limit of its own."""
+
 LOCK = "/run/cluster-compute-boot.lock"
 """Held while the program runs, so that the timer does not start it beside itself; gone at the next boot."""
 
@@ -81,8 +92,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if chosen.disks:
         state = StateDirectory(chosen.state_directory)
         code = timer.look(state)
-        if not membership.is_due(state):
-            return code
+        try:
+            if not bounded(partial(membership.is_due, state), "the state directory", STATE_SECONDS):
+                return code
+        except SessionError:  # the timer's own words say why
+            return 1
     if chosen.links:
         return _make_links(StateDirectory(chosen.state_directory))
     with _alone() as alone:
@@ -101,12 +115,11 @@ def _repair(
     problems: list[str] = []
     while True:
         try:
-            read_identity(state)
             _need_libraries()
-            await_engine(ENGINE_SECONDS)
-            done = repair_host(state, alone=True)
-            membership.write_held_back(done.held_back)
+            done = Repair()
+            done.add(bounded(partial(_repaired, state), "the repair of this host", REPAIR_SECONDS))
         except (SessionError, OSError) as error:
+            _remember(state, error)
             say(f"Nothing could be repaired: {error}")
             return 1
         new = [problem for problem in done.problems if problem not in problems]
@@ -118,14 +131,27 @@ def _repair(
         sleep(HELD_BACK_PAUSE)
 
 
+def _repaired(state: StateDirectory) -> dict[str, Any]:
+    """Return what a repair of this host did, in its plain form. Raises SessionError, OSError."""
+    with waiting_for(f"the file system of the state directory {state.root}", STATE_SECONDS):
+        read_identity(state)
+        state.touch()
+    await_engine(ENGINE_SECONDS)
+    done = repair_host(state, alone=True)
+    membership.write_held_back(done.held_back)
+    return done.plain()
+
+
 def _make_links(state: StateDirectory) -> int:
     """Make the links of all sessions that run here, and the rules that keep containers out of the overlays.
 
     One that cannot be made does not keep the others from it.
     """
+    what = f"the file system of the state directory {state.root}"
     try:
-        read_identity(state)
+        known = bounded(partial(_recorded, state), what, STATE_SECONDS)
     except SessionError as error:
+        _remember(state, error)
         say(f"No link is made: {error}")
         return 1
     nftables = firewall_rules.will_use_nftables()
@@ -133,23 +159,37 @@ def _make_links(state: StateDirectory) -> int:
         ("Overlays of the site", lambda: [firewall_rules.standing_steps(nftables)])
     ]
     code = 0
-    try:
-        records, _damaged = state.records()
-    except (SessionError, OSError) as error:
-        say(f"No link could be made: {error}")
-        records, code = [], 1
+    records = map(read_record, known)
     works += [(f"Session {record.name}", partial(_early_stages, state, record, nftables)) for record in records]
     for whose, plan in works:
         try:
-            stages = plan()
-            perform(stages)
+            lines = bounded(partial(_performed, plan), f"what is made for {whose}", LINK_SECONDS)
         except Exception as error:  # as in a repair: whatever it is, the others get theirs
             say(f"{whose}: {message_of(error)}")
             code = 1
         else:
-            for line in descriptions(stages):
+            for line in lines:
                 say(line)
     return code
+
+
+def _recorded(state: StateDirectory) -> list[dict[str, Any]]:
+    """Return the records of this host in their plain form. Raises SessionError, OSError."""
+    read_identity(state)
+    return [encode(record) for record in state.records()[0]]
+
+
+def _performed(plan: Callable[[], Sequence[Stage]]) -> list[str]:
+    """Do what a plan says and return what was done, a line each."""
+    stages = plan()
+    perform(stages)
+    return descriptions(stages)
+
+
+def _remember(state: StateDirectory, error: BaseException) -> None:
+    """Let the calls of a controller that follow wait less for what did not answer."""
+    if hangs(error):
+        SuspicionFile(str(state.root)).remember(str(error), hangs=True)
 
 
 def _early_stages(state: StateDirectory, record: Record, nftables: bool) -> list[Stage]:

@@ -15,14 +15,17 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import bounded
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.folders import FolderError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
@@ -88,11 +91,7 @@ class SessionData:
         actions = []
         for source, mount in self.paths.items() if self.is_new else ():
             # One that the hosts share is made by one of them, the others have to find it.
-            if (
-                (mount["owner"] or mount["mode"])
-                and self.planned[source].proof != READS
-                and not os.path.lexists(source)
-            ):
+            if (mount["owner"] or mount["mode"]) and self.planned[source].proof != READS and not self._is_there(source):
                 actions.append(f"create folder {source}")
                 if not check_mode:
                     uid, gid = (mount["owner"] or "0:0").split(":")
@@ -103,6 +102,10 @@ class SessionData:
                 self._mark_made("proofs", source)
                 self._write_probe(source, secret)
         return actions
+
+    def _is_there(self, source: str) -> bool:
+        with folders.waiting(source):
+            return os.path.lexists(source)
 
     def _write_probe(self, source: str, secret: str) -> None:
         with folders.opened(source, self.roots) as folder:
@@ -188,7 +191,8 @@ class SessionData:
                 if mount[name] not in (None, value):
                     raise FolderError(f"{source} has {name} {value} where {mount[name]} is asked, and is not changed.")
             return
-        filesystem = folders.mount_of(os.path.realpath(source)).filesystem
+        with folders.waiting(source):
+            filesystem = folders.mount_of(os.path.realpath(source)).filesystem
         if filesystem != self.planned[source].filesystem:
             raise FolderError(
                 f"{source} is on a file system of type {filesystem}, and was on {self.planned[source].filesystem} "
@@ -245,14 +249,16 @@ class SessionData:
             path = folders.bind_mount_path(self.session_id, number)
             try:
                 if any(mounted.point == path for mounted in folders.mounted()):
-                    wanted = folders.identity(os.stat(path))
+                    with folders.waiting(mount["source"]):
+                        wanted = folders.identity(os.stat(path))
                 else:
                     with folders.opened(mount["source"], self.roots) as found:
                         wanted = folders.identity(os.fstat(found))
             except (OSError, FolderError):
                 continue  # it cannot be had at the moment
-            if not folders.sees(pid, wanted):
-                return True
+            with folders.waiting(mount["source"]):
+                if not folders.sees(pid, wanted):
+                    return True
         return False
 
     def _mark_made(self, kind: str, name: str) -> None:
@@ -314,7 +320,7 @@ def removal_steps(
             remove = partial(_remove_volume, engine, name, session_id)
             rest.append(Step("remove", "volume", name, remove, before="present"))
         for source in made.get("folders", []) if not keep_data else ():
-            remove = partial(folders.remove_folder, source, made["roots"])
+            remove = partial(_remove_folder, source, made["roots"])
             rest.append(Step("remove", "folder", source, remove, before="present"))
     # A folder is empty when the probe in it has gone.
     return [unmounts, *([single] for single in rest)]
@@ -331,7 +337,8 @@ def finds_probe(source: str, roots: list[str], session_id: str, wanted: str) -> 
     """Tell whether the probe that another host has written in *source* is there, within `PROBE_SECONDS`."""
     deadline = time.monotonic() + PROBE_SECONDS
     while True:
-        folders.ask_again(source)
+        with folders.waiting(source):
+            folders.ask_again(source)
         try:
             with folders.opened(source, roots) as folder:
                 if folders.read_inside(folder, probe_name(session_id)) == wanted:
@@ -370,14 +377,34 @@ def remove_probe(source: str, roots: list[str], session_id: str) -> bool:
     Where the folder's file system refuses that, it refused the file as well, or fails by now: neither may keep a
     session from being removed, and its place from being free.
     """
+
+    def remove() -> bool:
+        try:
+            with folders.opened(source, roots) as folder:
+                folders.remove_inside(folder, probe_name(session_id))
+        except FolderError:
+            pass  # the folder has gone, and the file with it
+        return True
+
+    return _unless_it_hangs(source, remove)
+
+
+def _unless_it_hangs(source: str, act: Callable[[], bool]) -> bool:
+    """Tell whether something was done to a path, whose file system may fail, or answer no more."""
     try:
-        with folders.opened(source, roots) as folder:
-            folders.remove_inside(folder, probe_name(session_id))
-    except FolderError:
-        return True  # the folder has gone, and the file with it
-    except OSError:
+        return bounded(act, f"the file system of {source}", folders.SECONDS)
+    except SessionError:
         return False
-    return True
+
+
+def _remove_folder(source: str, roots: list[str]) -> None:
+    """Remove a folder that a launch made, if it is empty, unless its file system hangs."""
+
+    def remove() -> bool:
+        folders.remove_folder(source, roots)
+        return True
+
+    _unless_it_hangs(source, remove)
 
 
 def probe_name(session_id: str) -> str:

@@ -13,10 +13,12 @@ import os
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import cpus, firewall, folders, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import bounded, patience
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     Engine,
     EngineError,
@@ -32,7 +34,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan, SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    InvalidPlan,
+    SessionError,
+    hangs,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
@@ -134,7 +140,7 @@ def host_facts(
             recorded["users"] = {directory.path.name: directory.read_logins() for directory in mine}
         return {"usable": True, "problem": "", **facts, **recorded, "ledger_is_damaged": bool(damage)}
     except SessionError as error:
-        return {"usable": False, "problem": str(error)}
+        return {"usable": False, "problem": str(error), "hangs": hangs(error)}
 
 
 def _silent_peers(
@@ -199,9 +205,15 @@ def _facts(
         "vnis": link.vnis(links),
         "ports": _ports(link.listening_ports(), entries),
         "images": {reference: _image(engine, reference) for reference in sorted(images)},
-        "paths": {path: folders.path_facts(path) for path in sorted(set(paths))},
+        "paths": {path: _path(path) for path in sorted(set(paths))},
         "volumes": {name: engine.volume(name) for name in sorted(set(volumes))},
     }
+
+
+def _path(path: str) -> dict[str, Any]:
+    """Return what planning needs to know of a path. Raises Hung where its file system does not answer."""
+    what = f"the file system of {path} (session_mounts)"
+    return bounded(partial(folders.path_facts, path), what, patience(what, folders.SECONDS))
 
 
 def _underlay(wanted: str | None, links: link.Links) -> dict[str, Any] | None:

@@ -16,8 +16,17 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import (
+    Crashed,
+    Hung,
+    be_impatient,
+    bounded,
+    waiting_for,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import seconds_for
 
 MARK = "CLUSTER-COMPUTE-ANSWER "
 """What stands before the answer, on a line of its own: a host's shell may have written something before."""
@@ -29,19 +38,75 @@ Call = Callable[[dict[str, Any], bool], dict[str, Any]]
 TELLING = ("host_info", "host_preflight")
 """Calls that only tell of the host, that no session can use it among the rest."""
 _CALLS = f"{__name__.rpartition('.')[0]}.calls"
+STATE_SECONDS = 20.0
+"""For which the file system of the state directory may say nothing: a busy disk has been seen to take some."""
 
 
 def main() -> int:
     """Read what is asked, do it, say what came of it."""
     question = json.loads(zlib.decompress(sys.stdin.buffer.read()))
-    begun = time.monotonic()
-    answer = run(question["call"], question["arguments"], question["check_mode"])
-    seconds = time.monotonic() - begun
-    sys.stdout.write(f"\n{MARK}{json.dumps(answer)}\n")
-    sys.stdout.flush()
-    if question["call"] in COUNTED and not question["check_mode"]:
-        tell_monitoring(question["call"], question["arguments"], answer, seconds)
+    try:
+        run_bounded(question["call"], question["arguments"], question["check_mode"], _say)
+    except Crashed as error:
+        sys.stderr.write(error.trace or f"{error}\n")
+        return 1
     return 0
+
+
+def _say(answer: str) -> None:
+    sys.stdout.write(f"\n{MARK}{answer}\n")
+    sys.stdout.flush()
+
+
+def run_bounded(
+    call: str, arguments: dict[str, Any], check_mode: bool, answered: Callable[[str], object] = lambda _answer: None
+) -> dict[str, Any]:
+    """Return what came of one call, made by a process that is left behind where this host hangs, which it remembers.
+
+    answered: is called with the answer, as JSON, before this host's monitoring is told. Raises Crashed.
+    """
+    note = SuspicionFile(arguments["state_directory"]) if "state_directory" in arguments else None
+    has_hung = note is not None and note.hangs()
+    begun = time.monotonic()
+
+    def work() -> str:
+        if has_hung:
+            be_impatient()
+        if note is not None:
+            root = arguments["state_directory"]
+            with waiting_for(f"the file system of the state directory {root}", STATE_SECONDS):
+                StateDirectory(root).touch()
+        return json.dumps(run(call, arguments, check_mode))
+
+    def then(text: str) -> None:
+        if call in COUNTED and not check_mode:
+            tell_monitoring(call, arguments, json.loads(text), time.monotonic() - begun)
+
+    try:
+        text = bounded(work, f"the call {call}", seconds_for(call, arguments), answered, then)
+        result: dict[str, Any] = json.loads(text)
+    except Hung as error:
+        result = _unusable(error) if call == "host_info" else failed(error)
+        answered(json.dumps(result))
+    if note is not None and not check_mode:
+        if problem := _hang_in(result):
+            note.remember(problem, hangs=True)
+        elif has_hung:
+            note.answers_again()
+    return result
+
+
+def _unusable(error: Hung) -> dict[str, Any]:
+    """Return the facts of a host that hangs."""
+    return {"changed": False, "host": {"usable": False, "problem": str(error), "hangs": True}}
+
+
+def _hang_in(result: Mapping[str, Any]) -> str:
+    """Return what a result says of a host that hangs; empty where it does not."""
+    if result.get("hangs"):
+        return str(result["msg"])
+    host = result.get("host")
+    return str(host["problem"]) if isinstance(host, Mapping) and host.get("hangs") else ""
 
 
 def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import bounded
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     LABEL_REPLICA,
     LABEL_SESSION_ID,
@@ -69,6 +72,12 @@ class HeldBack(SessionError):
     """Nobody says that this host still carries its part of a session, so nothing of it is started."""
 
 
+SECONDS = 600.0
+"""For the repair of one session; an engine that is busy takes minutes to make a network."""
+DISK_SECONDS = 900.0
+"""For the disks of all replicas, whose files are counted, and for the time of all sessions."""
+
+
 @dataclass
 class Repair:
     """What was, or would be, done.
@@ -86,6 +95,17 @@ class Repair:
     faults: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     held_back: set[str] = field(default_factory=set)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it in a form that JSON can hold."""
+        return {**vars(self), "held_back": sorted(self.held_back)}
+
+    def add(self, other: Mapping[str, Any]) -> None:
+        """Add what another one has in its plain form."""
+        for name in ("actions", "faults", "warnings"):
+            getattr(self, name).extend(other[name])
+        for name in ("sessions", "public_keys", "before", "after", "held_back"):
+            getattr(self, name).update(other[name])
 
     @property
     def problems(self) -> list[str]:
@@ -218,7 +238,8 @@ class _Repairer:
     def enforce_disk_limits(self) -> None:
         """Stop replicas that write too much outside their mounts; they are not started again."""
         try:
-            done, problems = disk.enforce_limits(self.engine, self.state, self.check_mode)
+            measured = partial(disk.enforce_limits, self.engine, self.state, self.check_mode)
+            done, problems = bounded(measured, "what replicas write", DISK_SECONDS)
         except (SessionError, OSError) as error:
             done, problems = {}, [f"What replicas write is not known: {error}"]
         for container, reason in done.items():
@@ -230,7 +251,8 @@ class _Repairer:
         try:
             if not self.check_mode:
                 use.count_use(self.state)
-            done, problems, warnings = durations.keep_time(self.engine, self.state, self.check_mode)
+            kept = partial(durations.keep_time, self.engine, self.state, self.check_mode)
+            done, problems, warnings = bounded(kept, "what keeps the time of sessions", DISK_SECONDS)
         except (SessionError, OSError) as error:
             done, problems, warnings = [], [f"The time of sessions could not be kept: {message_of(error)}"], []
         for action in done:
@@ -244,16 +266,26 @@ class _Repairer:
         host: its name in the session's plan; without it the session's state tells. was_here: this host had a copy not
         long ago.
         """
+        try:
+            work = partial(self._apart, record, host, was_here)
+            self.result.add(bounded(work, f"the repair of session {record.name}", SECONDS))
+        except Exception as error:  # whatever it is, one that hangs as well: others must not suffer
+            self.result.sessions[record.id] = {"name": record.name, "actions": [], "problem": message_of(error)}
+
+    def _apart(self, record: Record, host: str | None, was_here: bool) -> dict[str, Any]:
+        """Repair a session in a process of its own; return what came of it, for `Repair.add`."""
+        one = copy(self)
+        one.result = Repair()
         session: dict[str, Any] = {"name": record.name, "actions": [], "problem": ""}
-        first = len(self.result.actions)
         try:
             with nullcontext() if self.check_mode else self.state.working_on(record.id):
-                self._repair(record, host or self.state.session(record.id).name_in(record), was_here)
-        except Exception as error:  # also one that nobody thought of, or want of memory: others must not suffer
+                one._repair(record, host or self.state.session(record.id).name_in(record), was_here)
+        except Exception as error:  # also one that nobody thought of, or want of memory
             session["problem"] = message_of(error)
-        session["actions"] = self.result.actions[first:]
+        session["actions"] = list(one.result.actions)
         if session["actions"] or session["problem"]:
-            self.result.sessions[record.id] = session
+            one.result.sessions[record.id] = session
+        return one.result.plain()
 
     def _repair(self, record: Record, host: str | None, was_here: bool) -> None:
         if was_here:

@@ -10,13 +10,24 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import (
+    be_impatient,
+    bounded,
+    patience,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, hangs, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.disk import enforce_limits
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import keep_time
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import count_use
+
+STATE_SECONDS = 60.0
+"""For the file system of the state directory."""
+WORK_SECONDS = 900.0
+"""For each thing that the timer does; what hangs does not keep it from the others."""
 
 Report = tuple[list[str], list[str]]
 """What was done, and what could not be, a line each."""
@@ -24,9 +35,15 @@ Report = tuple[list[str], list[str]]
 
 def look(state: StateDirectory) -> int:
     """Do it, say so, and return the exit code: 1 where something could not be done."""
+    note = SuspicionFile(str(state.root))
+    if note.hangs():
+        be_impatient()
+    what = f"the file system of the state directory {state.root}"
     try:
-        state.check_version()
+        bounded(state.check_version, what, patience(what, STATE_SECONDS))
     except (SessionError, OSError) as error:
+        if hangs(error):
+            note.remember(str(error), hangs=True)
         say(f"Nothing is looked at: {message_of(error)}")
         return 1
     figures = (partial(_write_figures, state), "Figures for the site's monitoring could not be written")
@@ -45,7 +62,7 @@ def look(state: StateDirectory) -> int:
     failed = False
     for work, otherwise in works:
         try:
-            done, problems = work()
+            done, problems = bounded(work, "what this host's timer does", WORK_SECONDS)
         except Exception as error:  # whatever it is, and whosever record it is of, the others are done
             done, problems = [], [f"{otherwise}: {message_of(error)}"]
         for line in (*done, *problems):

@@ -143,7 +143,8 @@ class PathFacts:
 class HostFacts:
     """The facts of one host; what was not asked for is empty.
 
-    problem: why it is not usable. identity: its own, empty where it has none. names: those under which it was prepared.
+    problem: why it is not usable. hangs: whether that is because something there did not answer. identity: its own,
+    empty where it has none. names: those under which it was prepared.
     drained: why it takes no new sessions; None where it does. suspect: why others are asked first. containers: of
     sessions; foreign_containers: names of others that are in the way of the session that is looked for. objects: by
     session. overlays: those that containers here are kept out of. images: by the reference that was asked for, volumes
@@ -159,6 +160,7 @@ class HostFacts:
 
     usable: bool = True
     problem: str = ""
+    hangs: bool = False
     identity: str = ""
     names: tuple[str, ...] = ()
     drained: Optional[Drain] = None

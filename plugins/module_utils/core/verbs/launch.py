@@ -133,6 +133,8 @@ def launch_request(
         "resource_group": request.resource_group,
         "images": sorted({role.image for role in request.roles}),
         "paths": sorted({mount.source for mount in request.mounts if mount.source is not None}),
+        "only_hosts": list(request.hosts),
+        "excluded_hosts": list(request.excluded_hosts),
         "volumes": sorted({mount.volume for mount in request.mounts if mount.volume is not None}),
         "request": request.to_dict(),
         "encrypted": request.encrypted,

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import subprocess
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +34,7 @@ Say = Callable[[str, "bytes | None"], str]
 def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """An action, and what its host was asked; `host.say` is what the host writes for a command and its input."""
     monkeypatch.setattr(action.C, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    monkeypatch.setattr(action.C, "ANSIBLE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(action.time, "sleep", lambda _seconds: None)
     monkeypatch.setattr(action.ActionBase, "run", lambda self, _tmp, _task_vars: {})
     module: Any = object.__new__(action.ActionModule)
@@ -47,6 +50,7 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         has_pipelining=True,
         _shell=SimpleNamespace(tmpdir="/tmp/x", join_path=lambda *parts: "/".join(parts)),
     )
+    module._play_context = SimpleNamespace(remote_addr="192.0.2.1", remote_user="root", port=22)
     module._templar = SimpleNamespace(template=lambda value: value)
     calls: list[tuple[str, bytes | None]] = []
     found = SimpleNamespace(
@@ -300,3 +304,106 @@ def test_a_verb_that_has_judged_says_itself_who_asks(host: Any, asker: str | Non
     host.action.asks = False
     host.run(awx_user_name="eve")
     assert question_in(*host.calls[0])["arguments"]["asker"] == asker
+
+
+# ---- hosts that hang ------------------------------------------------------------------------------------------------
+
+
+def silent(_command: str, _given: bytes | None) -> str:
+    raise AnsibleConnectionFailure("Connection timed out during banner exchange")
+
+
+def is_sign_of_life(command: str) -> bool:
+    return command.endswith("-I -S -c ''")
+
+
+def test_a_host_that_hung_is_asked_once_for_a_sign_of_life_by_the_next_run(host: Any) -> None:
+    host.say = silent
+    with pytest.raises(AnsibleConnectionFailure):
+        host.run()
+    host.calls.clear()
+    with pytest.raises(AnsibleConnectionFailure):
+        host.run()
+    assert [is_sign_of_life(command) for command, _given in host.calls] == [True]
+    host.calls.clear()
+    host.say = answer
+    assert host.run()["sessions"] == []
+    assert [is_sign_of_life(command) for command, _given in host.calls] == [True, False]
+    host.calls.clear()
+    host.run()
+    assert [is_sign_of_life(command) for command, _given in host.calls] == [False], "it has answered since"
+
+
+@pytest.mark.parametrize(
+    ("why", "hung"),
+    [
+        ("Timeout, server 192.0.2.1 not responding.", True),
+        ("ssh: connect to host h1 port 22: Connection timed out", False),
+        ("connect to host h1 port 22: No route to host", False),
+    ],
+)
+def test_a_connection_that_fell_silent_is_remembered_and_a_host_that_is_down_is_not(
+    host: Any, why: str, hung: bool
+) -> None:
+    def say(_command: str, _given: bytes | None) -> str:
+        raise AnsibleConnectionFailure(why)
+
+    host.say = say
+    for _time in range(2):
+        with pytest.raises(AnsibleConnectionFailure):
+            host.run()
+    assert is_sign_of_life(host.calls[-1][0]) is hung
+
+
+def test_a_call_has_a_limit_of_time_and_its_ssh_client_goes(
+    host: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "ssh").symlink_to("/bin/sleep")
+    monkeypatch.setattr(action, "seconds_for", lambda _call, _arguments: 0.2)
+    monkeypatch.setattr(action, "ANSWER_SECONDS", 0.0)
+    clients: list[subprocess.Popen[bytes]] = []
+
+    def say(_command: str, _given: bytes | None) -> str:
+        clients.append(subprocess.Popen([str(tmp_path / "ssh"), "600"]))
+        reading, _writing = os.pipe()
+        os.read(reading, 1)
+        raise AssertionError
+
+    host.say = say
+    with pytest.raises(AnsibleConnectionFailure, match="The host hangs: it did not answer within 0 seconds"):
+        host.run()
+    assert clients[0].wait() == -15
+    host.say, count = silent, len(host.calls)
+    with pytest.raises(AnsibleConnectionFailure):
+        host.run()
+    assert [is_sign_of_life(command) for command, _given in host.calls[count:]] == [True]
+
+
+def facts_of(host: Any, **more: Any) -> dict[str, Any]:
+    host.action._task.action = host.action._load_name = "host_info"
+    host.action._task.args = {}
+    host.say = lambda _command, _given: MARK + json.dumps({"host": {"usable": True, "suspect": None, **more}})
+    return dict(host.run()["host"])
+
+
+def test_a_host_that_hung_counts_as_suspect_until_it_is_trusted_again(host: Any) -> None:
+    host.say = silent
+    with pytest.raises(AnsibleConnectionFailure):
+        host.run()
+    assert facts_of(host)["suspect"]["reason"] == "Its SSH server takes connections and says nothing."
+    assert facts_of(host, suspect={"reason": "own", "left": 5})["suspect"] == {"reason": "own", "left": 5}
+    host.action._task.action = host.action._load_name = "host_suspect"
+    host.say = lambda _command, _given: MARK + json.dumps({"changed": False})
+    host.run()
+    assert facts_of(host)["suspect"] is None
+
+
+def test_ssh_closes_what_is_silent_unless_the_site_says_otherwise(host: Any) -> None:
+    options = {"ssh_extra_args": "-o ServerAliveInterval=1"}
+    host.action._connection.transport = "ssh"
+    host.action._connection.get_option = options.get
+    host.action._connection.set_option = options.__setitem__
+    host.say = answer
+    for _time in range(2):
+        host.run()
+    assert options["ssh_extra_args"] == f"-o ServerAliveInterval=1 {action.KEPT_ALIVE}"

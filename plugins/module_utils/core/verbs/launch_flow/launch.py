@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -145,7 +145,6 @@ def look_step(request: Mapping[str, Any], hosts: Sequence[str], peers_of: Sequen
         **({"peers_of": list(peers_of)} if peers_of else {}),
         "session_name": request["session_name"],
         "images": request["images"],
-        "paths": request["paths"],
         "volumes": request["volumes"],
         "encryption": request["encrypted"],
         "underlay_address": "",
@@ -155,7 +154,19 @@ def look_step(request: Mapping[str, Any], hosts: Sequence[str], peers_of: Sequen
         "accelerators": "launch_accelerators",
         **STATE_DIRECTORY,
     }
-    return step("look", "Look at the hosts", "Plan the session", [call("host_info", hosts, arguments, (), variables)])
+    own = {host: {"paths": paths_on(host, request, hosts)} for host in hosts}
+    return step("look", "Look at the hosts", "Plan the session", [call("host_info", own, arguments, (), variables)])
+
+
+def paths_on(host: str, request: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """Return the paths that a host is asked for: none where the request leaves it out, as one of them may hang there.
+
+    known: hosts of the group. Where a session names others, hosts may have got other names, and all are asked. The
+    first look of a launch goes by the same rule (roles/launch/tasks/plan.yml).
+    """
+    only = request.get("only_hosts") or []
+    is_left_out = host in (request.get("excluded_hosts") or []) or (only and {*only} <= {*known} and host not in only)
+    return [] if is_left_out else list(request["paths"])
 
 
 def failures_of(answers: Mapping[str, A], part: Callable[[A], object]) -> tuple[list[str], list[str]]:

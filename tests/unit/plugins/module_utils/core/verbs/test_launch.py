@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -34,6 +37,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import paths_on
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.start import PATIENCE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
@@ -45,6 +49,11 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
     refused,
     request,
 )
+
+try:
+    from ansible.template import trust_as_template as as_template
+except ImportError:  # Ansible before 2.19 takes each text as a template
+    as_template = str
 
 LOWER, HIGHER = "00000000-0000-4000-8000-000000000000", "ffffffff-0000-4000-8000-000000000000"
 
@@ -1029,3 +1038,38 @@ def test_two_that_begin_under_one_name_at_the_same_moment_are_waited_for_and_bot
             record["status"] = "RUNNING"
     run.until("")
     assert "Hosts have records of different sessions of this name" in run.state["failure"]
+
+
+# ---- a host that is left out is not asked for paths ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("only", "excluded", "asked"),
+    [
+        ([], [], "h1 h2 h3"),
+        (["h1", "h2"], [], "h1 h2"),
+        ([], ["h1"], "h2 h3"),
+        (["h1", "h2"], ["h2"], "h1"),
+        (["former", "h2"], [], "h1 h2 h3"),
+        (["former", "h2"], ["h3"], "h1 h2"),
+    ],
+)
+def test_which_hosts_are_asked_for_paths(only: list[str], excluded: list[str], asked: str) -> None:
+    """By every look of a launch, whose first one is a task of its role. Of hosts with other names nobody knows."""
+    known = ["h1", "h2", "h3"]
+    given = {"paths": ["/data"], "only_hosts": only, "excluded_hosts": excluded}
+    assert [host for host in known if paths_on(host, given, known)] == asked.split()
+    loader = DataLoader()
+    (look, *_rest) = loader.load_from_file(str(Path(__file__).parents[6] / "roles/launch/tasks/plan.yml"))
+    text = as_template(look["cluster_compute.session.host_info"]["paths"])
+    variables = {"ansible_play_hosts_all": known, "launch_request": given}
+    templars = {host: Templar(loader, variables={**variables, "inventory_hostname": host}) for host in known}
+    found = {host: templar.template(text) for host, templar in templars.items()}
+    assert [host for host in known if found[host] == ["/data"]] == asked.split()
+    assert all(found[host] == [] for host in known if host not in asked.split())
+
+
+def test_a_second_look_asks_the_same_hosts() -> None:
+    wanted = request(hosts=["h1"], mounts=["/data:/data"])
+    run = Launch(wanted)
+    assert {host: run.sent(host)["paths"] for host in ("h1", "h2", "h3")} == {"h1": ["/data"], "h2": [], "h3": []}

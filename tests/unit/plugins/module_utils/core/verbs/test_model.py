@@ -94,6 +94,12 @@ SIMPLE = st.one_of(
     st.tuples(st.just("bring back"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("rename"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.sampled_from(["fill", "empty", "mute", "hear"]), st.sampled_from(HOSTS), st.none()),
+    st.tuples(
+        st.just("hang"),
+        st.tuples(st.sampled_from(HOSTS), st.sampled_from(["ssh", "state", "engine", "disk"]), st.integers(0, 6)),
+        st.none(),
+    ),
+    st.tuples(st.just("answer"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
 )
 MEANWHILE = st.lists(SIMPLE, min_size=1, max_size=3)
@@ -152,7 +158,7 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
             world.check_places()
             after = world.running()
             # On a host that is away it is there until the host is back, and its name is free for another.
-            if not all(host.is_up and host.is_heard for host in world.hosts.values()):
+            if not all(host.is_up and host.is_heard and not host.hangs for host in world.hosts.values()):
                 gone |= {before[name]["id"] for name in before.keys() & {action[1] for action in torn_down} & meant}
             launched = {action[1].name for action in (act, *act[3:]) if action[0] == "launch"}
             for name, was in before.items():
@@ -375,7 +381,7 @@ def test_a_resize_that_is_stopped_after_any_answer_is_finished_or_undone(
 def end(world: World) -> None:
     """Bring all hosts back, and tear all down; nothing may be left then."""
     for host in world.hosts.values():
-        host.is_up, host.is_full, host.is_heard = True, False, True
+        host.is_up, host.is_full, host.is_heard, host.hangs = True, False, True, ""
     world.now += DEADLINE + 1
     for name in NAMES:
         world.teardown(name)
@@ -442,6 +448,29 @@ def test_a_host_with_a_full_disk_harms_nobody(group: Callable[..., World]) -> No
         (outcome,) = world.schedule()["outcomes"]
         assert outcome["status"] == status, outcome
     world.teardown("other")
+    end(world)
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2, 3, 5, 8])
+@pytest.mark.parametrize("hung", ["ssh", "state", "engine", "disk"])
+def test_a_host_that_hangs_keeps_nobody_from_the_others(group: Callable[..., World], hung: str, writes: int) -> None:
+    """writes: after so many its disk hangs, with whatever it was at then."""
+    world = group()
+    world.launch(request(name="ash", size=3, cpus="1", max_replicas_per_host=1))
+    world.act("hang", ("h1", hung, writes), None)
+    launched = world.launch(request(name="birch", size=2, cpus="0.5", max_replicas_per_host=1))
+    assert launched["outcome"]["status"] == RUNNING
+    assert set(world.running()["birch"]) == {"id", "h2", "h3"}
+    for verb in (world.repair, world.gc, world.schedule):
+        verb()
+        assert {"ash", "birch"} <= set(world.running()), "what runs is not harmed"
+    world.teardown("birch")
+    assert not world.places("birch")
+    world.teardown("ash")
+    assert not {host for host in world.places("ash").values() if host != "h1"}
+    world.act("answer", "h1", None)
+    world.repair()
+    assert not world.places("ash"), "who answers again is told of the teardown"
     end(world)
 
 

@@ -1,0 +1,238 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Do something in a process of its own, which is left behind where it hangs.
+
+A program that waits for a dead disk, file server or driver cannot be interrupted and often not even killed (proc(5),
+state D). So the work is done by a child that shares no open file and no lock with its parent, and the parent waits for
+a limited time. The child says what it begins to wait for (`waiting_for`), so the parent can name what hangs; what has
+hung once gets less time from then on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn, TypeVar
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    SessionError,
+    hangs,
+    is_of_host,
+    message_of,
+)
+
+AGAIN = 5.0
+"""Seconds for what has hung before."""
+TO_END = 10.0
+"""Seconds for a child that has given its result, and does what nobody waits for."""
+LAST_SECONDS = 1.0
+"""Seconds for a child to go that was killed."""
+
+T = TypeVar("T")
+
+
+class Hung(SessionError):
+    """Something of the host did not answer; the message names it. what: its name. seconds: how long it was given."""
+
+    is_of_host = True
+    hangs = True
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"This host hangs: {what} did not answer within {seconds:.0f} seconds.")
+        self.what = what
+
+
+class Failed(SessionError):
+    """The work failed in a known way; the message is that of its error."""
+
+    def __init__(self, message: str, its_host_is_at_fault: bool, hangs: bool) -> None:
+        super().__init__(message)
+        self.is_of_host = its_host_is_at_fault
+        self.hangs = hangs
+
+
+class Crashed(RuntimeError):
+    """The work failed in a way that nobody thought of. trace: Python's traceback; empty where the child was killed."""
+
+    def __init__(self, message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.trace = trace
+
+
+class _Told:
+    """What this process tells its parent, if it is a child of `bounded`."""
+
+    pipe: int | None = None
+    lock = threading.Lock()
+    is_impatient = False
+    hung: set[str] = set()  # noqa: RUF012 - of this process
+
+    @classmethod
+    def tell(cls, *message: Any) -> None:
+        """Send one message."""
+        if cls.pipe is None:
+            return
+        content = json.dumps(message).encode()
+        content = len(content).to_bytes(8, "big") + content
+        with cls.lock:
+            while content:
+                content = content[os.write(cls.pipe, content) :]
+
+
+def be_impatient() -> None:
+    """Give everything little time from now on: this host hung in an earlier run."""
+    _Told.is_impatient = True
+
+
+def patience(what: str, seconds: float) -> float:
+    """Return for how many seconds to wait for *what*: less where it, or in an earlier run this host, has hung."""
+    return min(seconds, AGAIN) if _Told.is_impatient or what in _Told.hung else seconds
+
+
+@contextmanager
+def waiting_for(what: str, seconds: float) -> Iterator[None]:
+    """Let the process that watches this one give it up where the block takes longer than *seconds*.
+
+    what: as it is called in a sentence, such as "the directory /data". Without a process that watches, nothing is done.
+    """
+    number = time.monotonic_ns()
+    _Told.tell("begin", number, what, patience(what, seconds))
+    try:
+        yield
+    finally:
+        _Told.tell("end", number)
+
+
+def bounded(
+    work: Callable[[], T],
+    what: str,
+    seconds: float,
+    answered: Callable[[T], object] | None = None,
+    then: Callable[[T], object] | None = None,
+) -> T:
+    """Return what *work* returns, which JSON can hold, done by a child process within *seconds*.
+
+    answered: is called here with the result as soon as it is there. then: what the child does with it afterwards, for
+    which nobody waits long. Raises Hung where the child, or what it waits for, takes longer: it is killed, if it can
+    be, and left behind. Raises Failed for an error of the work that is meant for people, Crashed for any other.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        _work(work, writing, then)
+    os.close(writing)
+    try:
+        result: T = _result_of(child, reading, what, seconds)
+        if answered is not None:
+            answered(result)
+        _await_end(child, TO_END if then is not None else LAST_SECONDS)
+    except Hung as error:
+        _Told.hung.add(error.what)
+        raise
+    finally:
+        os.close(reading)
+        _give_up(child)
+    return result
+
+
+def _work(work: Callable[[], Any], pipe: int, then: Callable[[Any], object] | None) -> NoReturn:
+    """Be the child."""
+    try:
+        os.setpgid(0, 0)  # so that the programs that it starts go with it
+        _let_go_of_all_but(pipe)
+        _Told.pipe, _Told.lock = pipe, threading.Lock()
+        try:
+            result = work()
+        except (SessionError, OSError) as error:
+            if isinstance(error, Hung):
+                _Told.tell("hung", error.what)
+            _Told.tell("failed", message_of(error), is_of_host(error), hangs(error))
+        except BaseException as error:
+            import traceback  # which takes long to import, and is needed by nobody else
+
+            _Told.tell("crashed", message_of(error), traceback.format_exc())
+        else:
+            _Told.tell("done", result)
+            if then is not None:
+                then(result)
+    finally:
+        os._exit(0)  # nothing of the parent's may run a second time
+
+
+def _let_go_of_all_but(kept: int) -> None:
+    """Share no file with the parent, whose locks last as long as anybody has them open (flock(2)).
+
+    The numbers stay taken: objects of Python's that have them close nothing that is opened later.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number not in (kept, null):
+            with suppress(OSError):
+                os.fstat(number)  # the folder's own is closed by now
+                os.dup2(null, number, inheritable=number <= 2)
+
+
+def _result_of(child: int, pipe: int, what: str, seconds: float) -> Any:
+    """Return the result of a child. Raises Hung, Failed, Crashed."""
+    waits = {0: (time.monotonic() + seconds, what, seconds)}
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    rest = b""
+    while True:
+        first = min(waits.values())
+        left = first[0] - time.monotonic()
+        if not poll.poll(max(0.0, left) * 1000):
+            raise Hung(first[1], first[2])
+        found = os.read(pipe, 1 << 20)
+        if not found:
+            raise Crashed("its process has ended without an answer")
+        rest += found
+        while len(rest) >= 8 and len(rest) >= (end := 8 + int.from_bytes(rest[:8], "big")):
+            kind, *message = json.loads(rest[8:end])
+            rest = rest[end:]
+            if kind == "begin":
+                waits[message[0]] = (time.monotonic() + message[2], message[1], message[2])
+            elif kind == "end":
+                waits.pop(message[0], None)
+            elif kind == "hung":
+                _Told.hung.add(message[0])
+            elif kind == "failed":
+                raise Failed(*message)
+            elif kind == "crashed":
+                raise Crashed(*message)
+            else:
+                return message[0]
+
+
+def _await_end(child: int, seconds: float) -> bool:
+    """Tell whether a child has ended within *seconds*."""
+    deadline = time.monotonic() + seconds
+    pause = 0.0005
+    while True:
+        try:
+            if os.waitpid(child, os.WNOHANG)[0]:
+                return True
+        except ChildProcessError:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+def _give_up(child: int) -> None:
+    """End a child with the programs that it has started, and wait for none that the kernel does not let go."""
+    if _await_end(child, 0):
+        return
+    for kill in (os.killpg, os.kill):
+        with suppress(OSError):
+            kill(child, signal.SIGKILL)
+    _await_end(child, LAST_SECONDS)

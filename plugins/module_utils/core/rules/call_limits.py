@@ -1,0 +1,36 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""For how long a call to a host may take before the host counts as one that hangs.
+
+What usually hangs is given up much sooner (`adapters.bounded.waiting_for`); these limits are for everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+READS = ("host_info", "host_preflight", "host_suspect", "host_identity", "session_record")
+READS_SECONDS = 240.0
+SECONDS = 900.0
+"""For a call that makes or removes things, beyond the time that it is given."""
+LONG = {"session_repair": 3600.0, "ssh_runtime": 3600.0, "session_images": 21600.0, "replica_exec": 86400.0}
+"""Calls that go through all sessions of a host, build, carry images, or run what somebody else wrote."""
+GIVEN = ("timeout", "deadline_seconds", "turns_seconds", "wait_seconds", "seconds", "follow_seconds", "wait")
+"""Arguments that say for how long a call may wait."""
+MOST = 7 * 86400.0
+"""A poll(2) takes no more than 24 days."""
+
+ANSWER_SECONDS = 60.0
+"""For the way to a host and back, beyond what the call may take there."""
+SUSPECT_SECONDS = 30.0
+"""For a host that did not answer a call lately: for its first answer."""
+
+
+def seconds_for(call: str, arguments: Mapping[str, Any]) -> float:
+    """Return for how many seconds a host may work on *call*."""
+    base = READS_SECONDS if call in READS else LONG.get(call, SECONDS)
+    given = (arguments.get(name) for name in GIVEN)
+    return min(MOST, base + sum(float(value) for value in given if isinstance(value, (int, float)) and value > 0))
