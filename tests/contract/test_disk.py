@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,28 @@ def test_who_has_too_much_open_to_be_looked_through_is_stopped_for_what_is_seen(
     assert [problem.split(":")[0] for problem in problems] == [
         f"What demo-{name} has removed and holds open is not known in full" for name in ("main1", "sub1")
     ]
+
+
+def test_who_makes_the_count_take_longer_than_a_look_is_stopped_by_a_later_one(
+    host: Host, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The count goes on, so neither very many files nor a slow disk keep anybody from being measured."""
+    (tmp_path / "bin").mkdir()
+    du, gate = tmp_path / "bin" / "du", tmp_path / "gate"
+    wait = f"until [ -e {gate} ]; do sleep 0.02; done"
+    du.write_text(f'#!/bin/sh\n{wait}\nPATH=/usr/bin:/bin exec du "$@"\n', encoding="ascii")
+    du.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{du.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(disk, "SECONDS", 0.2)
+    session = host.launch(disk_size="8m")
+    write(session, "main1", "/large", 20)
+    for _look in range(2):
+        done, problems = disk.enforce_limits(host.engine, host.state)
+        assert done == {}
+        assert problems[0].startswith("What demo-main1 has written is not known yet: du has not come to the end of ")
+    gate.touch()
+    monkeypatch.setattr(disk, "SECONDS", 60)
+    assert list(look()) == ["demo-main1"]
 
 
 def test_memory_that_looks_like_a_removed_file_is_no_disk(host: Host, look: Look) -> None:

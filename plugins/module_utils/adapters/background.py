@@ -52,6 +52,12 @@ def start_of(pid: int) -> int | None:
     return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
 
 
+def seconds_used(pid: int) -> float:
+    """Return the processor time of a process, in seconds; 0 where there is none."""
+    fields = _fields(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
 def started_at(pid: int) -> float:
     """Return when a process was started, in seconds of the calendar clock as it is now; 0 where there is none."""
     ticks = start_of(pid)

@@ -14,15 +14,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import disk_use, folders, machine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders, machine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.descriptions import (
     OWN_FILES,
     Descriptions,
@@ -43,7 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 Measure = Callable[[str], Mapping[str, Any]]
 
 SECONDS = 60
-"""For how long one folder of a replica is walked."""
+"""For how long a look waits until what is in one folder of a replica is counted; the next one goes on."""
 HELD_SECONDS = 60
 """For how long the processes of a replica are looked through for what they hold open."""
 REMOVED = " (deleted)"
@@ -94,11 +93,14 @@ def enforce_limits(
             continue  # it has ended just now
         except (SessionError, OSError) as error:
             problems.append(f"What {replica.container} has written is not known: {message_of(error)}")
+        problems += [f"What {replica.container} has written is not known yet: {why}." for why in replica.uncounted]
         if replica.has_more:
             problems.append(
                 f"What {replica.container} has removed and holds open is not known in full: its processes have not "
                 f"been looked through within {HELD_SECONDS} seconds."
             )
+    if not check_mode:
+        disk_use.end_counts()
     for container, reason in to_stop(spaces, uses).items():
         try:
             if not check_mode:
@@ -138,6 +140,8 @@ class _Replica:
         self.folders: list[str] = []
         self.volumes: list[str] = []
         self.has_more = False
+        self.uncounted: list[str] = []
+        self.work = 0.0
         self.runs = bool(self.status.get("Pid"))
         if self.runs:
             try:
@@ -197,16 +201,25 @@ class _Replica:
             _add(taken, names.get(found.st_dev), found.st_blocks * 512)
         for folder in self.folders if short or limit is not None else ():
             name = names.get(os.stat(folder).st_dev)
-            _add(taken, name, _used(folder, "--block-size=1"))
+            _add(taken, name, self._counted(folder, "--block-size=1"))
             if short and name is not None:
-                _add(taken, INODES + name, _used(folder, "--inodes"))
+                _add(taken, INODES + name, self._counted(folder, "--inodes"))
         if self.folders and (short or limit is not None):
             held = self._held_open(members().get(self.description["Id"], ()), disks)
             name = names.get(os.stat(self.folders[0]).st_dev)
             _add(taken, name, sum(held.values()))
             if short and name is not None:
                 _add(taken, INODES + name, len(held))
-        return Use(self.container, limit, taken, largest)
+        return Use(self.container, limit, taken, largest, self.work)
+
+    def _counted(self, folder: str, unit: str) -> int:
+        """Return what is below a folder; 0 where the count goes on."""
+        try:
+            return disk_use.count(folder, unit, SECONDS)
+        except disk_use.NotCounted as error:
+            self.uncounted.append(str(error))
+            self.work += error.work
+            return 0
 
     def _held_open(self, processes: Iterable[int], disks: Collection[int]) -> dict[tuple[int, int], int]:
         """Return the bytes of each file that was removed and that a process still has open or mapped.
@@ -266,17 +279,3 @@ def members_by_container() -> dict[str, list[int]]:
 def _add(taken: dict[str, int], name: str | None, amount: int) -> None:
     if name is not None:
         taken[name] = taken.get(name, 0) + amount
-
-
-def _used(folder: str, unit: str) -> int:
-    """Return what du(1) counts below a folder, whatever is made or removed there meanwhile; it follows no links."""
-    command = ["du", "--summarize", "--one-file-system", unit, folder]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS)  # pylint: disable=ansible-bad-function
-    except subprocess.TimeoutExpired as error:
-        raise DiskError(f"du has not come to the end of {folder} within {SECONDS} seconds") from error
-    amount = done.stdout.split("\t", maxsplit=1)[0]
-    if not amount.isdigit():
-        os.stat(folder)  # FileNotFoundError where it has gone meanwhile
-        raise DiskError(f"du does not say what {folder} holds: {done.stderr.strip()}")
-    return int(amount)

@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_memory
 
+MOST_WORK = 300.0
+"""Seconds of processor time for counting what a replica has: enough for tens of millions of files. It is no time by the
+clock, as a disk that is slow, or dead, is not the replica's."""
 PARTS = 20
 """Of so many parts of a file system, and of its inodes, one stays free."""
 LARGEST_FILE = 16 * 1024**2
@@ -38,13 +41,15 @@ class Use:
     """What a replica has written outside its mounts.
 
     container: its name. limit: bytes, None for none of its own. taken: by what a `Space` is called. file: the largest
-    of the engine's own files, in bytes.
+    of the engine's own files, in bytes. work: seconds of processor time that a count has taken which has not ended;
+    what is taken is at least what it says, then.
     """
 
     container: str
     limit: int | None = None
     taken: Mapping[str, int] = field(default_factory=dict)
     file: int = 0
+    work: float = 0.0
 
     @property
     def bytes(self) -> int:
@@ -82,6 +87,11 @@ def to_stop(spaces: Mapping[str, Space], uses: Iterable[Use]) -> dict[str, str]:
             found[use.container] = (
                 f"Its /etc/hosts, /etc/hostname or /etc/resolv.conf takes {_rounded(use.file)}, and "
                 f"{format_memory(LARGEST_FILE)} is the most."
+            )
+        elif use.work > MOST_WORK:
+            found[use.container] = (
+                f"It has so many files outside its mounts that {use.work:.0f} seconds of work did not count them, so "
+                "nobody can say how much it has written."
             )
         for name, space in spaces.items():
             taken = use.taken.get(name, 0)

@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.disk import (
     INODES,
     LARGEST_FILE,
+    MOST_WORK,
     Space,
     Use,
     engine_limits,
@@ -56,6 +57,17 @@ def test_on_a_full_disk_who_holds_more_than_half_goes_and_nobody_else() -> None:
 
 def test_a_limit_of_its_own_lets_nobody_fill_a_disk() -> None:
     assert list(to_stop(FULL, [use("a", 600 * MIB, limit=700 * MIB)])) == ["a"]
+
+
+def test_who_has_so_many_files_that_nobody_can_count_them_goes() -> None:
+    uses = [Use("many", limit=MIB, work=MOST_WORK + 1), Use("some", limit=MIB, work=MOST_WORK)]
+    found = to_stop(SPACIOUS, uses)
+    assert list(found) == ["many"]
+    assert found["many"].startswith(
+        "It has so many files outside its mounts that 301 seconds of work did not count them"
+    )
+    found = to_stop(SPACIOUS, [Use("both", limit=MIB, taken={DISK: 9 * MIB}, work=MOST_WORK + 1)])
+    assert "its session_disk_size is 1MiB" in found["both"], "what is known says more"
 
 
 def test_files_without_number_are_as_bad_as_bytes() -> None:

@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Count what directories hold with du(1), which goes on where it needs longer than anybody waits.
+
+The next look takes the count that was begun, so the number of files and a slow disk do not decide whether there is one.
+What is known of a count is kept below /run and is gone with the boot.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import seconds_used, start_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+
+COUNTS = "/run/cluster-compute-du"
+FRESH = 300.0
+"""Seconds for which a count that has ended tells what there is."""
+PAUSE = 0.01, 0.5
+"""Seconds between two looks whether a count has ended, from and to."""
+
+
+class NotCounted(SessionError):
+    """A count has not ended yet, and goes on. work: seconds of processor time that it has taken."""
+
+    def __init__(self, message: str, work: float) -> None:
+        super().__init__(message)
+        self.work = work
+
+
+@dataclass(frozen=True)
+class _Running:
+    """The du that counts. start: when it was started (proc(5), stat), which tells it from a later process."""
+
+    pid: int
+    start: int
+
+    @property
+    def is_there(self) -> bool:
+        return start_of(self.pid) == self.start
+
+
+def count(folder: str, unit: str, seconds: float) -> int:
+    """Return what is below a folder, of one file system and whatever is made or removed there meanwhile.
+
+    unit: ``--block-size=1`` or ``--inodes``. Raises NotCounted where that takes longer than *seconds*,
+    FileNotFoundError where the folder is gone, SessionError where du does not say it.
+    """
+    with _kept(folder, unit) as place:
+        running = _known(place)
+        if running is None:
+            running = _begin(place, folder, unit)
+    _await(running, seconds)
+    if running.is_there:
+        work = seconds_used(running.pid)
+        raise NotCounted(
+            f"du has not come to the end of {folder} within {seconds:.0f} seconds, after {work:.0f} seconds of work in "
+            "all; it goes on",
+            work,
+        )
+    with _kept(folder, unit) as place:
+        written, said = (_text(place.with_suffix(suffix)) for suffix in (".out", ".err"))
+        _forget(place)
+    amount = written.split("\t", maxsplit=1)[0]
+    if amount.isdigit():
+        return int(amount)
+    os.stat(folder)
+    raise SessionError(f"du does not say what {folder} holds: {said.strip() or 'it was ended'}")
+
+
+def end_counts() -> None:
+    """End the counts of folders that are gone."""
+    for path in Path(COUNTS).glob("*.json"):
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            found = json.loads(path.read_text(encoding="utf-8"))
+            running = _Running(int(found["pid"]), int(found["start"]))
+            if os.path.lexists(found["folder"]):
+                continue
+            if running.is_there:
+                os.kill(running.pid, signal.SIGKILL)
+            _forget(path)
+
+
+@contextmanager
+def _kept(folder: str, unit: str) -> Iterator[Path]:
+    """Give where it is kept what is known of a count, and let nobody else change that for the time of the block."""
+    Path(COUNTS).mkdir(mode=0o700, exist_ok=True)
+    name = hashlib.sha256(f"{unit} {folder}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    place = Path(COUNTS) / f"{name}.json"
+    descriptor = os.open(Path(COUNTS) / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # held for no longer than it takes to start a process
+        yield place
+    finally:
+        os.close(descriptor)
+
+
+def _known(place: Path) -> _Running | None:
+    """Return the count that was begun: one that runs, or has come to its end of late; None for none, or one that was
+    killed.
+    """
+    try:
+        found = json.loads(place.read_text(encoding="utf-8"))
+        running = _Running(int(found["pid"]), int(found["start"]))
+        if running.is_there:
+            return running
+        ended = place.with_suffix(".out").stat()
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return running if ended.st_size and time.time() - ended.st_mtime < FRESH else None
+
+
+def _begin(place: Path, folder: str, unit: str) -> _Running:
+    _forget(place)
+    command = ["nice", "-n", "19", "du", "--summarize", "--one-file-system", unit, "--", folder]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    files = [os.open(place.with_suffix(suffix), flags, 0o600) for suffix in (".out", ".err")]
+    try:
+        # A session of its own, so that it outlives whoever has started it.
+        process = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
+            command, stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1], start_new_session=True
+        )
+    finally:
+        for number in files:
+            os.close(number)
+    _CHILDREN.append(process)
+    running = _Running(process.pid, start_of(process.pid) or 0)
+    place.write_text(json.dumps({"folder": folder, "pid": running.pid, "start": running.start}), encoding="utf-8")
+    return running
+
+
+_CHILDREN: list[subprocess.Popen[bytes]] = []
+"""Those of this process, which has to ask how they have ended."""
+
+
+def _await(running: _Running, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    pause = PAUSE[0]
+    while running.is_there and time.monotonic() < deadline:
+        _CHILDREN[:] = [process for process in _CHILDREN if process.poll() is None]
+        time.sleep(pause)
+        pause = min(2 * pause, PAUSE[1])
+    _CHILDREN[:] = [process for process in _CHILDREN if process.poll() is None]
+
+
+def _forget(place: Path) -> None:
+    for suffix in (".out", ".err", ".json"):
+        place.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
