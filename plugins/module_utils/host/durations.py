@@ -254,6 +254,7 @@ class _Part:
             held = LedgerFile(str(self.state.root)).read().get(self.record.id)
             if here is None or here.status != RUNNING or is_stub(here) or held is None or held.stage != COMMITTED:
                 return False
+            self.members = members_by_container  # whoever logged in since the first look is not among those
             if not rules.over(self.limits, self.look()) and self._is_in_use():
                 return False
             # First, so that nobody puts back what goes now, and that no job is started any more.
