@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,27 @@ def test_only_the_session_of_the_id_goes(host: Host) -> None:
     found = host.call("session_host", state="absent", session_name="demo", session_id=host.plan(name="x").id)
     assert (found["sessions"], found["actions"]) == ([], [])
     assert session.containers()
+
+
+def test_a_teardown_by_name_leaves_what_another_group_has(host: Host, engine: Engine) -> None:
+    before = things(engine)
+    session = host.launch(size=2, others=1, max_replicas_per_host=1)
+    theirs = replace(stub_of(session.record), id=host.plan(name="x").id, resource_group="pool_b", hosts=("there1",))
+    host.call("session_record", records=[theirs])
+    scope = {"group": "cluster_compute_hosts", "elsewhere": ["there2"]}
+    outside = {"group": "cluster_compute_hosts", "elsewhere": ["there1"]}
+    # It has a replica on a host outside the group: nothing of it is touched.
+    kept = host.call("session_host", state="absent", session_name="demo", scope=outside)
+    assert ([found["id"] for found in kept["elsewhere"]], kept["actions"]) == (sorted([session.id, theirs.id]), [])
+    assert session.containers()
+    found = host.call("session_host", state="absent", session_name="demo", scope=scope)
+    assert [known["id"] for known in found["sessions"]] == [session.id]
+    assert [(other["id"], other["resource_group"]) for other in found["elsewhere"]] == [(theirs.id, "pool_b")]
+    assert session.containers() == {}
+    assert host.state.session(theirs.id).read_record() == theirs
+    # Its own rules keep the containers of this host out of it on.
+    host.call("session_host", state="absent", session_name="demo", session_id=theirs.id)
+    assert things(engine) == before
 
 
 def test_what_is_launched_or_changed_meanwhile_stays(host: Host) -> None:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, group_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING, Record, group_of
 
 VARIABLE = "session_resource_group"
 ALL = "all"
@@ -54,11 +55,13 @@ class Scope:
 
     def elsewhere(self, hosts: Iterable[str]) -> list[str]:
         """Return those of *hosts* that the inventory has outside the group of the run."""
+        return [host for host in hosts if host in self._outside]
+
+    @cached_property
+    def _outside(self) -> frozenset[str]:
         own = self.groups.get(self.group, ())
-        if not self.group or not own:
-            return []
         everywhere = {host for members in self.groups.values() for host in members}
-        return [host for host in hosts if host in everywhere and host not in own]
+        return frozenset(everywhere.difference(own) if self.group and own else ())
 
     @property
     def told(self) -> dict[str, Any]:
@@ -68,7 +71,7 @@ class Scope:
     @property
     def others(self) -> list[str]:
         """All hosts that the inventory has outside the group of the run."""
-        return self.elsewhere(sorted({host for members in self.groups.values() for host in members}))
+        return sorted(self._outside)
 
     def may_end(self, group: str, hosts: Collection[str]) -> bool:
         """Whether a teardown by name may end a session of another group, or one that has hosts outside its own.
@@ -94,10 +97,11 @@ class Scope:
             return f"It belongs to resource group {group}. Run this with {VARIABLE}={group}."
         if not group:
             return f"Its hosts {', '.join(record.hosts)} are outside resource group {self.group}. Run this for theirs."
+        # Of one that runs a launch with another group would begin anew.
+        again = f"launch it again with {VARIABLE} and session_recreate=true, or " if record.status == PENDING else ""
         return (
             f"It belongs to resource group {group}, which the inventory does not have. Give that group its name back, "
-            f"for instance as a parent of the group that has its hosts now, or launch it again with {VARIABLE} and "
-            "session_recreate=true, or tear it down."
+            f"for instance as a parent of the group that has its hosts now, or {again}tear it down."
         )
 
 
