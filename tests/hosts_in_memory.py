@@ -448,7 +448,9 @@ def give_up_in_memory(record: Record, _host: str, _nftables: bool) -> list[Step]
     return [Step("create", "firewall rules", record.name, lambda: rules.setdefault(record.id, record.name))]
 
 
-def wait_in_memory(_engine: Any, _plan: Any, replicas: Any, _deadline: float, waits: bool, check: Any = None) -> Any:
+def wait_in_memory(
+    _engine: Any, _plan: Any, replicas: Any, _deadline: float, waits: bool, check: Any = None, healthy: bool = False
+) -> Any:
     """Return what is ready: nothing where it is not waited for."""
     if replicas and not waits:
         raise PeersSilent("Others may have to start.")
