@@ -418,7 +418,7 @@ def test_a_folder_that_is_not_the_shared_one_keeps_a_session_from_a_host(host: H
     with pytest.raises(SessionError, match=f"The folder {folder} on here is not the folder that there1 has there"):
         demo.amend(record, recorded=[])
     assert (demo.started(), list(folder.iterdir())) == ({}, [])
-    (folder / data.probe_name(record.id)).write_text(data.probe_text(LEASE_OWNER, str(folder)))
+    (folder / data.probe_name(record.id, LEASE_OWNER)).write_text(data.probe_text(LEASE_OWNER, str(folder)))
     demo.amend(record, recorded=[])
     assert demo.started().keys() == {"main1", "sub1"}
     demo.session.run_in("main1", "touch", "/data/from-main1")

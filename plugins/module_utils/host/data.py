@@ -15,7 +15,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,7 @@ class SessionData:
         for source in self.paths:
             if self.planned[source].proof == WRITES and not check_mode:
                 self._mark_made("proofs", source)
+                self._mark_made("probes", probe_name(self.session_id, secret))
                 self._write_probe(source, secret)
         return actions
 
@@ -110,7 +111,7 @@ class SessionData:
     def _write_probe(self, source: str, secret: str) -> None:
         with folders.opened(source, self.roots) as folder:
             try:
-                folders.write_inside(folder, probe_name(self.session_id), probe_text(secret, source))
+                folders.write_inside(folder, probe_name(self.session_id, secret), probe_text(secret, source))
             except OSError as error:
                 raise FolderError(
                     f"Neither root nor its owner can write a file in the folder {source} on {self.host} "
@@ -134,7 +135,8 @@ class SessionData:
             if folder.proof is None or source in known:
                 continue
             writer = next(name for name, host_plan in self.hosts.items() if host_plan.data[source].proof == WRITES)
-            if not finds_probe(source, self.roots, self.session_id, probe_text(secret, source)):
+            name = probe_name(self.session_id, secret)
+            if not finds_probe(source, self.roots, name, probe_text(secret, source)):
                 raise FolderError(
                     f"The folder {source} on {self.host} is not the folder that {writer} has there (session_mounts): "
                     f"what {writer} writes in it is not seen here. Mount the same folder on every host. {LOCAL_HINT}"
@@ -308,7 +310,7 @@ def removal_steps(
             "remove",
             "shared-storage probe",
             source,
-            partial(remove_probe, source, made["roots"], session_id),
+            partial(remove_probe, source, made["roots"], _probes(made, session_id)),
             before="present",
         )
         for source in made.get("proofs", [])
@@ -333,15 +335,18 @@ def _remove_volume(engine: Engine, name: str, session_id: str) -> None:
         engine.remove_volume(name)
 
 
-def finds_probe(source: str, roots: list[str], session_id: str, wanted: str) -> bool:
-    """Tell whether the probe that another host has written in *source* is there, within `PROBE_SECONDS`."""
+def finds_probe(source: str, roots: list[str], name: str, wanted: str) -> bool:
+    """Tell whether the probe that another host has written in *source* is there, within `PROBE_SECONDS`.
+
+    name: of `probe_name`.
+    """
     deadline = time.monotonic() + PROBE_SECONDS
     while True:
         with folders.waiting(source):
             folders.ask_again(source)
         try:
             with folders.opened(source, roots) as folder:
-                if folders.read_inside(folder, probe_name(session_id)) == wanted:
+                if folders.read_inside(folder, name) == wanted:
                     return True
         except (OSError, FolderError):  # it is not even there, or nobody may read it
             pass
@@ -366,13 +371,19 @@ def remove_probes(directory: SessionDirectory, session_id: str) -> None:
     """Remove the probes of shared folders that this host wrote; what cannot be removed now goes at the teardown."""
     made = directory.read_made()
     probes = made.get("proofs", [])
-    left = [source for source in probes if not remove_probe(source, made["roots"], session_id)]
+    names = _probes(made, session_id)
+    left = [source for source in probes if not remove_probe(source, made["roots"], names)]
     if left != probes:
-        directory.write_made({**made, "proofs": left})
+        directory.write_made({**made, "proofs": left, "probes": names if left else []})
 
 
-def remove_probe(source: str, roots: list[str], session_id: str) -> bool:
-    """Remove the file of the probe; return whether it is gone.
+def _probes(made: dict[str, Any], session_id: str) -> list[str]:
+    """Return the names of the probes that this host wrote; an earlier release had one for each session."""
+    return [probe_name(session_id), *made.get("probes", [])]
+
+
+def remove_probe(source: str, roots: list[str], names: Iterable[str]) -> bool:
+    """Remove the files of probes; return whether they are gone. names: of `probe_name`.
 
     Where the folder's file system refuses that, it refused the file as well, or fails by now: neither may keep a
     session from being removed, and its place from being free.
@@ -381,7 +392,8 @@ def remove_probe(source: str, roots: list[str], session_id: str) -> bool:
     def remove() -> bool:
         try:
             with folders.opened(source, roots) as folder:
-                folders.remove_inside(folder, probe_name(session_id))
+                for name in names:
+                    folders.remove_inside(folder, name)
         except FolderError:
             pass  # the folder has gone, and the file with it
         return True
@@ -407,9 +419,13 @@ def _remove_folder(source: str, roots: list[str]) -> None:
     _unless_it_hangs(source, remove)
 
 
-def probe_name(session_id: str) -> str:
-    """Return the name of the file by which hosts see that a folder is shared."""
-    return f".cluster-compute-{session_id}"
+def probe_name(session_id: str, secret: str = "") -> str:
+    """Return the name of the file by which hosts see that a folder is shared.
+
+    secret: what only one launch or change knows, so that two at the same moment do not write one file.
+    """
+    whose = hashlib.sha256(secret.encode()).hexdigest()[:16]
+    return f".cluster-compute-{session_id}" + (f"-{whose}" if secret else "")
 
 
 def probe_text(secret: str, source: str) -> str:

@@ -229,7 +229,7 @@ def listen(
 
     def remove() -> None:
         for source in wrote:
-            data.remove_probe(source, roots, probe_id)
+            data.remove_probe(source, roots, [data.probe_name(probe_id)])
         firewall.remove(isolation.PROBE[0])
 
     for source, part in storage.items():
@@ -304,7 +304,7 @@ def reach(
     tcp = {peer["endpoint"]: int(peer["tcp"]) for peer in targets if peer["tcp"]}
     tcp_results = probe.try_ports(tcp, own["endpoint"], token)
     found = {
-        source: data.finds_probe(source, roots, settings["probe_id"], data.probe_text(token, source))
+        source: data.finds_probe(source, roots, data.probe_name(settings["probe_id"]), data.probe_text(token, source))
         for source in storage
     }
     return {

@@ -62,6 +62,35 @@ def test_a_folder_that_lets_nothing_be_removed_is_not_in_the_way_of_a_teardown(
     assert os.listdir(tmp_path / "one") == []
 
 
+def test_two_changes_of_a_session_at_once_do_not_write_one_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of two hosts writes for its own change, and each reads what the other host of its change wrote."""
+    me, write = (os.getuid(), os.getgid()), state_module.write_file
+    monkeypatch.setattr(state_module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
+    monkeypatch.setattr(data, "PROBE_SECONDS", 0.0)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    writer = {"mount_roots": [str(tmp_path)], "data": {str(shared): {"filesystem": "nfs4", "proof": "writes"}}}
+    reader = {**writer, "data": {str(shared): {"filesystem": "nfs4", "proof": "reads"}}}
+    mounts = [{"source": str(shared), "volume": None, "owner": None, "mode": None}]
+    plan = {"hosts": {"h1": writer, "h2": reader}, "request": {"mounts": mounts}}
+    record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
+    states = {name: StateDirectory(str(tmp_path / name)).session(SESSION) for name in ("one", "other", "reads")}
+
+    def on(host: str, state: str) -> data.SessionData:
+        return data.SessionData(record, typed_plan(plan), host, states[state])
+
+    for state in ("one", "other"):
+        on("h1", state).prepare(f"secret of {state}", False)
+    for state in ("one", "other"):
+        on("h2", "reads").check_probes(f"secret of {state}")
+    data.remove_probes(states["one"], SESSION)
+    on("h2", "reads").check_probes("secret of other")
+    data.remove_probes(states["other"], SESSION)
+    assert os.listdir(shared) == []
+
+
 def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +101,7 @@ def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
         if path == str(tmp_path) and not flags & os.O_PATH and not opened:
             opened.append(path)
             source.mkdir()
-            (source / data.probe_name(SESSION)).write_text(data.probe_text("secret", str(source)))
+            (source / data.probe_name(SESSION, "secret")).write_text(data.probe_text("secret", str(source)))
         return really(path, flags, *given, **named)
 
     monkeypatch.setattr(os, "open", open_folder)
