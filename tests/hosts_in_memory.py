@@ -306,7 +306,7 @@ class Host(Images, Jobs):
             silent_peers={
                 record.id: [other for other in record.hosts if other != self.name and self.is_silent(other)]
                 for record in records
-                if record.id in peers_of and record.plan is not None and self.name in record.hosts
+                if record.id in peers_of and (record.plan is None or self.name in record.hosts)
             },
             identity=f"identity of {self.name}",
             names=[self.name],  # that of its preparation
@@ -472,15 +472,17 @@ class World:
         attempts: int = 3,
         forks: int = 5,
     ) -> None:
-        self.now, self.ids, self.forks = 1000.0, itertools.count(1), forks
+        self.time, self.ids, self.forks = [1000.0], itertools.count(1), forks
         self.registry: dict[str, str] = {}
         self.archive: dict[str, dict[str, str]] = {}
         self.hosts = {
             f"h{number}": Host(f"h{number}", number, root / f"h{number}", amount)
             for number, amount in enumerate(cpus, 1)
         }
+        self.cuts: set[frozenset[str]] = set()
+        self.reaches = {*self.hosts}
         for host in self.hosts.values():
-            host.is_silent = lambda name: not self.named(name).is_up
+            host.is_silent = partial(self._is_silent, host)
             host.registry = self.registry
         self.chance, self.attempts = random.Random(seed), attempts
         self.site: dict[str, Any] = {}
@@ -489,6 +491,34 @@ class World:
         NOW.host = self.hosts["h1"]
         self.renamed: set[str] = set()
         self.has_ended: Callable[[str], bool] = lambda _lease_owner: False
+
+    @property
+    def now(self) -> float:
+        """The time of every clock, in seconds."""
+        return self.time[0]
+
+    @now.setter
+    def now(self, seconds: float) -> None:
+        self.time[0] = seconds
+
+    def _is_silent(self, host: Host, name: str) -> bool:
+        other = self.named(name)
+        return not other.is_up or frozenset((host.name, other.name)) in self.cuts
+
+    def cut(self, *sides: Collection[str]) -> None:
+        """Let no host of a side hear one of another side, until `heal`. A host in none hears all."""
+        for one, other in itertools.combinations(sides, 2):
+            self.cuts |= {frozenset((host, peer)) for host in one for peer in other if host != peer}
+
+    def heal(self) -> None:
+        """Let all hosts hear each other again."""
+        self.cuts.clear()
+
+    def controller(self, *reaches: str) -> World:
+        """Return the same hosts as another controller sees them, which reaches only these."""
+        other = copy(self)
+        other.reaches = {*reaches}
+        return other
 
     @property
     def known(self) -> list[str]:
@@ -569,7 +599,7 @@ class World:
     def _answer(self, state: State, name: str, secret: str = "") -> dict[str, Any]:
         """Return what a host answers to its calls in the state's step."""
         host, results = self.named(name), []
-        if not host.is_up:
+        if not host.is_up or host.name not in self.reaches:
             return {"unreachable": True, "msg": "No route to host."}
         if host.hangs == "ssh":
             return {"unreachable": True, "msg": "Connection timed out during banner exchange"}
@@ -587,7 +617,7 @@ class World:
         try:
             while at_work:
                 name = self.chance.choice(sorted(at_work))
-                if not self.named(name).is_up:
+                if not self.named(name).is_up or self.named(name).name not in self.reaches:
                     at_work.pop(name).kill()
                     answers[name] = {"unreachable": True, "msg": "No route to host."}
                 elif not at_work[name].step():
@@ -722,7 +752,7 @@ class World:
             known = [
                 copy
                 for other in record.hosts
-                if other != name and self.named(other).is_up
+                if other != name and not self._is_silent(host, other)
                 for copy in StateDirectory(str(self.named(other).root)).records()[0]
                 if copy.id == record.id and copy.plan is not None
             ]
@@ -872,7 +902,8 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(firewall, "sessions", lambda: dict(NOW.host.rules))
         patch.setattr(firewall, "remove", remove_rules)
         patch.setattr(folders, "bind_mounts", lambda _session: [])
-        patch.setattr(prepare, "_keep_out", lambda *_given: [])
+        for module in (prepare, change_steps):
+            patch.setattr(module, "keep_out", lambda *_given: [])
         patch.setattr(host_repair, "session_stages", stages_in_memory)
         # Nobody answers questions of membership here; a host that is back asks in World.boot.
         patch.setattr(host_repair.membership, "memberships", lambda *_given: {})

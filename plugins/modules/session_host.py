@@ -31,6 +31,9 @@ description:
     as it is. With O(state=amended) what is held becomes the session's, the new record is written down, and this host is
     made what it says; replicas that stay are not restarted, those that go are stopped with their time to end, and what
     they wrote is kept. Only the call that O(containers) does not keep from it starts replicas that are new here.
+  - With O(state=agreed) a host that decides with others whether a session goes on without a lost host writes down, in a
+    stub record, which hosts it has then. It agrees to one content of a revision alone, and only to what follows from
+    the one that it knows.
   - With O(state=probe_written) makes the folders that the request gives an owner or a mode, and writes a file into
     those that the hosts share; with O(state=probe_checked) reads what another host wrote there, and refuses those that
     are not the same. A launch does both before it removes the session that it replaces, and removes them again with
@@ -60,7 +63,7 @@ options:
     description:
       - What shall be true of the session on this host.
     type: str
-    choices: [held, named, started, released, amended, probe_written, probe_checked, stub, verified, absent]
+    choices: [held, named, started, released, amended, agreed, probe_written, probe_checked, stub, verified, absent]
     required: true
   claim:
     description:
@@ -211,7 +214,14 @@ options:
   judged_revision:
     description:
       - With O(state=absent) and O(session_id) leaves everything as it is where this host has a newer record by now.
+        With O(state=agreed) the revision that the record follows.
     type: int
+  judged_hosts:
+    description:
+      - With O(state=agreed) the hosts of the session in O(judged_revision).
+    type: list
+    elements: str
+    default: []
   output_size:
     description:
       - With O(state=absent) and O(state=amended) most bytes that are kept of what each replica that goes wrote, the

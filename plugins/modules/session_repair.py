@@ -58,6 +58,12 @@ options:
       - Public keys of replicas, by session, as other hosts know them.
     type: dict
     default: {}
+  conflicting:
+    description:
+      - Ids of sessions of whose records hosts have two contents in one revision. They are left as they are.
+    type: list
+    elements: str
+    default: []
   apart:
     description:
       - Ids of sessions of which the controller does not reach most of the other hosts. Whether this host still carries

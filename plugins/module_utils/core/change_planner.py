@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
@@ -21,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Growth,
     Record,
     advance,
+    read_record,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
     Request,
@@ -61,6 +63,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import next_number
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.quorum import electors
 
 
 class ChangePlanner(Planner):
@@ -69,6 +72,8 @@ class ChangePlanner(Planner):
     def _changed(self, current: Record, before: Request, request: Request) -> dict[str, Any]:
         """Return the decision for a session that runs and is to go on: as it is, or with other replicas or places."""
         plan = validate_plan(current.plan)
+        if self.wish.restores is not None:
+            return self._restored(current, plan, read_record(self.wish.restores))
         lost_hosts = [host for host in plan.hosts if host not in self.facts]
         unplaced = self._unplaced(current, plan)
         old = {entry.name: entry.host for entry in plan.replicas}
@@ -85,7 +90,8 @@ class ChangePlanner(Planner):
                 # The same again: who had its part of it already does nothing.
                 decided = self._placed_already(current)
                 places = {name: current.change.places[name] for name in missing}
-                parts = self._parts_of_change(plan, plan, replace(current.change, places=places))
+                known = electors(current) if current.change.kind == REPLACE else ()
+                parts = self._parts_of_change(plan, plan, replace(current.change, places=places), known)
                 return {**decided, "claims": parts.pop("claims"), "change": {**parts, "before": encode(current)}}
             growth = current.growth if self.wish.changes else None  # the size that was requested last is right
             if not changes and (shared_with, growth) == (current.shared_with, current.growth):
@@ -102,6 +108,7 @@ class ChangePlanner(Planner):
                 plan={**current.plan, "request": stored},
                 shared_with=shared_with,
                 growth=growth,
+                witnesses=self._witnesses(request, current),
             )
             decided = self._placed_already(renewed)
             return {**decided, "diff": difference_of(changes)} if changes else decided
@@ -152,9 +159,11 @@ class ChangePlanner(Planner):
             shared_with=shared_with,
             change=change,
             growth=None if changes else current.growth,
+            witnesses=self._witnesses(request, current),
         )
         decided = self._placed(record, after, needs, fresh=False, replaces=False)
-        parts = self._parts_of_change(plan, after, change)
+        parts = self._parts_of_change(plan, after, change, electors(current) if kind == REPLACE else ())
+        parts["is_new"] = kind == REPLACE and not self.group.unfinished(current)
         return {
             **decided,
             "claims": parts.pop("claims"),
@@ -166,6 +175,39 @@ class ChangePlanner(Planner):
                 *_moves_report(change, homes),
             ],
         }
+
+    def _restored(self, current: Record, plan: Plan, before: Record) -> dict[str, Any]:
+        """Return the decision that gives a session back the hosts that it had, where others could not take over.
+
+        Who was lost is one of them again: it is waited for, and its part is given to others by whatever runs next.
+        Raises InvalidInput where a host that may have started what others were to take over cannot be reached.
+        """
+        after = validate_plan(before.plan)
+        away = [host for host in plan.hosts if host not in self.facts]
+        if away:
+            raise InvalidInput.single(
+                "session_name", current.name, f"{', '.join(away)} may have started replicas and cannot be reached."
+            )
+        why = "What it had lost could not be started elsewhere; it has the places of before."
+        record = advance(
+            replace(before, revision=current.revision, history=current.history),
+            RUNNING,
+            why,
+            change=None,
+            growth=current.growth,
+            shared_with=current.shared_with,
+        )
+        change = Change(MOVE, {})
+        parts = self._parts_of_change(plan, after, change, electors(current))
+        return self._answer(
+            "SCHEDULED",
+            fresh=False,
+            hosts=[host for host in after.hosts if host in plan.hosts],
+            record=record,
+            claims=parts.pop("claims"),
+            change={**parts, "before": encode(current)},
+            report=[f"Session {record.name} ({record.id}): {why}"],
+        )
 
     def _partly(self, request: Request) -> list[str]:
         missing = self.request.size - request.size
@@ -245,8 +287,11 @@ class ChangePlanner(Planner):
         ]
         return self._answer("PENDING", report=report)
 
-    def _parts_of_change(self, plan: Plan, after: Plan, change: Change) -> dict[str, Any]:
-        """Return which hosts have what part in a change, and what each has to hold for it."""
+    def _parts_of_change(self, plan: Plan, after: Plan, change: Change, known: Sequence[str] = ()) -> dict[str, Any]:
+        """Return which hosts have what part in a change, and what each has to hold for it.
+
+        known: the hosts most of which have to agree to it (`rules.quorum`), none where no host is lost.
+        """
         change_id = self.draw()
         claims = claims_of(after)
         allocatable = {host.name: allocatable_of(host).to_dict() for host in self._hosts(with_tentative=True)}
@@ -261,7 +306,8 @@ class ChangePlanner(Planner):
         # Two changes at once meet at the first host that the session has, whichever hosts they are about. While that
         # one leaves, the first that stays keeps others out.
         first = [host for host in plan.hosts if host in self.facts][:1]
-        holding = list(dict.fromkeys([*receiving, *first, *staying[:1], *_writers(after, receiving)]))
+        agreeing = [host for host in known if host in self.facts]
+        holding = list(dict.fromkeys([*receiving, *first, *staying[:1], *_writers(after, receiving), *agreeing]))
         nothing = Claim(change_id, f"{plan.session.name}{CHANGE}")
         return {
             "id": change_id,
@@ -271,6 +317,8 @@ class ChangePlanner(Planner):
             "staying": staying,
             "leaving": [host for host in plan.hosts if host not in after.hosts and host in self.facts],
             "holding": holding,
+            "electors": list(known),
+            "main": plan.replicas[0].host,
             "ran": together(facts.times.get(plan.session.id) for facts in self.facts.values()).ran or 0,
             "claims": {
                 host: {

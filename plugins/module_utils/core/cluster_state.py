@@ -25,6 +25,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     group_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.quorum import (
+    electors,
+    is_quorum,
+    main_host,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
 
 if TYPE_CHECKING:
@@ -114,6 +119,40 @@ class Twin:
         return f"{self.problem} {self.advice}"
 
 
+@dataclass(frozen=True)
+class Conflict:
+    """A session that two runs changed that did not know of each other: one revision of its record has two contents.
+
+    sides: hosts that have each of the contents, and those that carry the session by it. Nobody can say which is right.
+    """
+
+    session_name: str
+    session_id: str
+    revision: int
+    sides: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+
+    @property
+    def problem(self) -> str:
+        """One sentence for people."""
+        sides = [f"on {', '.join(hosts)} by the record of {', '.join(copies)}" for copies, hosts in self.sides]
+        return (
+            f"Session {self.session_name} ({self.session_id}) was changed in two ways at once, in revision "
+            f"{self.revision}: it runs {' and '.join(sides)}."
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do next, two sentences."""
+        return (
+            "No verb starts or removes anything of it. Tear it down and launch it again; or, to keep one side, remove "
+            f"its containers and sessions/{self.session_id} below the state directory on the hosts of the other side, "
+            "and run the repair playbook."
+        )
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
 @dataclass
 class ClusterState:
     """The sessions of a resource group.
@@ -124,6 +163,7 @@ class ClusterState:
     alone: ids of sessions of which stub records are all that is left, as far as one look tells: hosts that were asked
     first may have begun with one since. cleaned: tombstones that have done their work, by id. unknown: ids that only
     hosts which cannot be reached could explain, and why. renamed: hosts of which it is not clear who is who.
+    conflicts: by id, sessions of which nobody knows which of two contents of their record is right.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
@@ -135,6 +175,7 @@ class ClusterState:
     cleaned: list[str] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
     renamed: list[Renamed | Twin] = field(default_factory=list)
+    conflicts: dict[str, Conflict] = field(default_factory=dict)
 
     def check_names(self) -> None:
         """Raise RenamedHost where it is not clear which host of the inventory a session's record means.
@@ -161,7 +202,8 @@ class ClusterState:
         return [
             record
             for _key, record in sorted(self.records.items())
-            if record.status == PENDING or (record.growth is not None and record.request is not None)
+            if record.status == PENDING
+            or (record.growth is not None and record.request is not None and record.id not in self.conflicts)
         ]
 
 
@@ -270,12 +312,50 @@ def _right_copy(copies: Mapping[str, Record]) -> Record | None:
     return records.latest(copy for host, copy in copies.items() if not is_replaced(host, copy))
 
 
+def _rivals(copies: Mapping[str, Record], best: Record) -> list[dict[str, Record]]:
+    """Return the contents of the newest revision of a session at work, each by the hosts that have it.
+
+    A stub is one of the whole record that has its hosts.
+    """
+    newest = [
+        (host, copy)
+        for host, copy in sorted(copies.items())
+        if copy.revision == best.revision and copy.status == RUNNING
+    ]
+    found: list[dict[str, Record]] = []
+    for host, copy in sorted(newest, key=lambda entry: records.is_stub(entry[1])):
+        for content in found:
+            if not records.differs(copy, next(iter(content.values()))):
+                content[host] = copy
+                break
+        else:
+            found.append({host: copy})
+    return found
+
+
+def _decided(rivals: list[dict[str, Record]]) -> dict[str, Record] | None:
+    """Return the content to which most of the session's witnesses have agreed, None where that is not known."""
+    for content in rivals:
+        first = next(iter(content.values()))
+        if first.witnesses and is_quorum(content, electors(first), main_host(first)):
+            return content
+    return None
+
+
 def _judge(result: ClusterState, session: _Session, reached: set[str], unreachable: set[str]) -> None:
     best = _right_copy(session.copies)
     if best is None:
         _judge_unrecorded(result, session, unreachable)
         return
+    rivals = _rivals(session.copies, best) if best.status == RUNNING else []
+    decided = _decided(rivals) if len(rivals) > 1 else None
+    if decided is not None:
+        best = next(iter(decided.values()))
     result.records[session.id] = best
+    if len(rivals) > 1 and decided is None and not records.is_stub(best):
+        sides = tuple((tuple(content), next(iter(content.values())).hosts) for content in rivals)
+        result.conflicts[session.id] = Conflict(session.name, session.id, best.revision, sides)
+        return
     # Of a host that the group does not have one that does not answer may be the new name.
     missing = sorted(host for host in best.hosts if host in unreachable or (unreachable and host not in reached))
     if session.is_being_launched:
@@ -343,7 +423,9 @@ def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: R
         why = f"The session runs on {', '.join(best.hosts)} by now."
         _add(result.orphaned, host, Removal(session.id, session.name, True, why, best.revision))
     copy = session.copies.get(host)
-    if copy is not None and not records.is_stub(copy) and copy.revision < best.revision:
+    if copy is None or records.is_stub(copy):
+        return
+    if copy.revision < best.revision or (copy.revision == best.revision and records.differs(copy, best)):
         result.stubs.setdefault(host, []).append(records.stub_of(best))
 
 

@@ -39,7 +39,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     QueueTicket,
     Record,
     advance,
+    is_stub,
     require_known,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import growth_of
@@ -49,6 +51,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Amounts, amounts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import unfit_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, next_number
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.quorum import (
+    electors,
+    is_quorum,
+    main_host,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import VARIABLE as FAIR_SHARE
@@ -185,23 +192,39 @@ class GroupFacts:
         """Return why a host of a session is not known to be lost, a sentence; empty where it is.
 
         It is when most of the session's other hosts say that it is silent: this controller may be the one that is cut
-        off. They have to have been asked (``peers_of`` of host_info). Of two halves of a session on four hosts or more
-        the one with main1's host goes on, the other does not. On two hosts the other decides alone.
+        off. They have to have been asked (``peers_of`` of host_info). Of two halves of a session the one with main1's
+        host goes on, the other does not. Only where a session has two hosts, the one without main1 goes on where no
+        witness hears the other. Most witnesses have to be in reach, as they have to agree to the change.
         """
         others = [other for other in record.hosts if other != host]
         here = [other for other in others if other in self.facts]
-        silent = [other for other in here if host in self.facts[other].silent_peers.get(record.id, ())]
-        has_main = record.plan is not None and record.replicas[0].host in silent
-        is_larger = 2 * len(silent) > len(record.hosts) - has_main
-        if host not in self.facts and 2 * len(silent) > len(others) and (is_larger or len(others) == 1):
-            return ""
+        main, known = main_host(record), electors(record)
+        silent = [other for other in here if host in self._silent_to(other, record)]
+        is_larger = is_quorum(silent, record.hosts, main)
+        # Of two hosts the one that is left has no majority, whoever it is; that of main1 needs none.
+        is_left = len(others) == 1 and bool(silent) and not is_larger
         hear = [other for other in here if other not in silent]
-        reason = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
+        hear += self._witnesses_hearing(record, host) if is_left else []
+        missing = [name for name in known if name not in self.facts]
+        if hear:
+            reason = f"{', '.join(hear)} still hear it"
+        elif is_left and not record.witnesses:
+            reason = f"{others[0]} does not decide alone about the host of main1"
+        elif host in self.facts or 2 * len(silent) <= len(others) or not (is_larger or is_left):
+            reason = "too few other hosts of the session can be asked"
+        elif not is_quorum({*known} - {*missing}, known, main):
+            reason = f"most of {', '.join(known)} have to agree to that, and {', '.join(missing)} cannot be asked"
+        else:
+            return ""
         return f"{host} does not count as lost, as {reason}."
 
     def own(self, cluster: ClusterState) -> list[Record]:
-        """Return the records of the sessions that belong to the run, by id."""
-        return [record for _key, record in sorted(cluster.records.items()) if self.scope.is_own(record)]
+        """Return the records of the sessions that belong to the run, by id, but for those that nobody can judge."""
+        return [
+            record
+            for key, record in sorted(cluster.records.items())
+            if self.scope.is_own(record) and key not in cluster.conflicts
+        ]
 
     def pending(self, cluster: ClusterState) -> list[Record]:
         """Return the sessions that wait, to start or to grow, and belong to the run."""
@@ -210,6 +233,21 @@ class GroupFacts:
     def waiting_elsewhere(self, cluster: ClusterState) -> list[Record]:
         """Return the sessions that wait and are left to runs for other groups."""
         return [record for record in cluster.pending() if not self.scope.is_own(record)]
+
+    def _silent_to(self, host: str, record: Record) -> tuple[str, ...]:
+        """Return the hosts of a session that a host does not hear."""
+        return self.facts[host].silent_peers.get(record.id, ())
+
+    def _witnesses_hearing(self, record: Record, host: str) -> list[str]:
+        """Return the witnesses without a replica that hear a host of a session."""
+        return [
+            name
+            for name in record.witnesses
+            if name in self.facts
+            and name not in record.hosts
+            and record.id in self.facts[name].silent_peers
+            and host not in self._silent_to(name, record)
+        ]
 
     def with_missing_hosts(self, cluster: ClusterState) -> list[Record]:
         """Return the sessions that run and of which a host has not answered."""
@@ -262,6 +300,21 @@ class GroupFacts:
             and any(host in self.facts and (host, record.id, record.revision) not in known for host in record.hosts)
         ]
 
+    def tell_witnesses(self, cluster: ClusterState) -> None:
+        """Let witnesses know again what they have forgotten: those that gave up their part, or lost their state.
+
+        Only where all hosts of the session answer: who has forgotten to what it agreed is not to agree to something
+        else.
+        """
+        known = {(host, copy.id) for host, facts in self.facts.items() for copy in facts.records}
+        for key, record in sorted(cluster.records.items()):
+            is_known = record.status == RUNNING and not is_stub(record) and key not in cluster.conflicts
+            if not is_known or any(host not in self.facts for host in record.hosts):
+                continue
+            for host in record.witnesses:
+                if host in self.facts and host not in record.hosts and (host, key) not in known:
+                    cluster.stubs.setdefault(host, []).append(stub_of(record))
+
     def half_changed(self, cluster: ClusterState) -> list[Record]:
         """Return the sessions whose last change was not finished, and whose hosts are all there."""
         return [
@@ -310,6 +363,8 @@ class GroupFacts:
         found = {}
         for session_id, record in sorted(cluster.records.items()):
             if record.status != RUNNING or record.request is None or not {*record.hosts} & {*hosts}:
+                continue
+            if session_id in cluster.conflicts:
                 continue
             if record.request["batch_command"]:
                 found[session_id] = record.replicas[0].host

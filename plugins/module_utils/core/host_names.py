@@ -144,10 +144,11 @@ def _names_by_replicas(own: HostFacts, copies: Mapping[str, list[Record]]) -> di
 
 def renamed(record: Mapping[str, Any], names: Names) -> dict[str, Any]:
     """Return the plain form of a record with other names of its hosts."""
-    growth = record.get("growth")
+    growth, witnesses = record.get("growth"), record.get("witnesses")
     return {
         **record,
         "hosts": [names.get(host, host) for host in record["hosts"]],
+        **({"witnesses": [names.get(host, host) for host in witnesses]} if witnesses else {}),
         "request": _renamed_request(record["request"], names),
         "plan": _renamed_plan(record["plan"], names),
         **({"growth": {**growth, "request": _renamed_request(growth["request"], names)}} if growth else {}),
@@ -160,7 +161,8 @@ def _renamed_record(record: Record, names: Names) -> Record:
     hosts = tuple(names.get(host, host) for host in record.hosts)
     request, plan = _renamed_request(record.request, names), _renamed_plan(record.plan, names)
     growth = record.growth and replace(record.growth, request=_renamed_request(record.growth.request, names))
-    return replace(record, hosts=hosts, request=request, plan=plan, growth=growth)
+    witnesses = tuple(names.get(host, host) for host in record.witnesses)
+    return replace(record, hosts=hosts, request=request, plan=plan, growth=growth, witnesses=witnesses)
 
 
 def _renamed_request(request: Any, names: Names) -> Any:

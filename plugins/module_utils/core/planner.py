@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
@@ -25,7 +25,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE, SINGLE_NODE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
+    REPLACE,
+    SINGLE_NODE,
+    WAIT,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
@@ -100,7 +104,7 @@ class Wish:
     whether replicas of lost hosts find others whatever the request says. displaced: replicas that are to leave a host,
     with that host. avoid: hosts that get none. given_up: new replicas that could not be started. changes: the id of the
     session that this is for, where another one of its name, or none, is not what was meant. waits: growth without room
-    waits for it.
+    waits for it. restores: the record as it was before lost hosts were replaced, where that could not be finished.
     """
 
     min_size: int | None = None
@@ -110,6 +114,7 @@ class Wish:
     given_up: tuple[str, ...] = ()
     changes: str = ""
     waits: bool = False
+    restores: Mapping[str, Any] | None = None
 
 
 def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
@@ -257,6 +262,9 @@ class Planner(ABC):
         work = cleanup_actions(self.group, self.cluster, removals)
         if work and not cleaned_up:
             return self._answer("CLEANUP", cleanup_actions=work, report=["Removing what nobody owns any more."])
+        for conflict in self.cluster.conflicts.values():
+            if conflict.session_name == self.request.name:
+                raise InvalidInput.single("session_name", self.request.name, str(conflict))
         current = self._current()
         meant = self.wish.changes
         if meant and (current is None or (current.id, current.status) != (meant, RUNNING)):
@@ -305,6 +313,17 @@ class Planner(ABC):
     @abstractmethod
     def _changed(self, current: Record, before: Request, request: Request) -> dict[str, Any]:
         """Return the decision for a session that runs and is to go on: as it is, or with other replicas or places."""
+
+    def _witnesses(self, request: Request, current: Record | None = None) -> tuple[str, ...]:
+        """Return the hosts that decide where hosts of the session are lost: those that know its name and answer now.
+
+        current: the record of the session where it runs already; they stay the same as long as it does.
+        """
+        if current is not None and current.witnesses:
+            return current.witnesses
+        if request.on_host_loss == WAIT:
+            return ()
+        return tuple(name_hosts(request.name, self.facts, self.group.identities))
 
     def _shared_with(self, current: Record) -> tuple[str, ...]:
         """Return with whom a session is shared by this launch.
@@ -497,7 +516,7 @@ class Planner(ABC):
         plan = with_images(plan, needs)
         faster = ["Other launches were faster, again and again."]
         pending = None if replaced is not None else self._pending(record, number, faster)
-        record = prepared(record, encode(plan))
+        record = replace(prepared(record, encode(plan)), witnesses=self._witnesses(self.request))
         return self._placed(record, plan, needs, fresh=True, replaces=replaced is not None, pending=pending)
 
     def _archive(self) -> Archive:

@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     is_stub,
     read_record,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
@@ -40,6 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.data 
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import carry_on
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import make_under_lease, prove
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_out
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages, remove
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import foreign_containers
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
@@ -130,6 +132,41 @@ def _refuse_if_changed(state: StateDirectory, ledger: LedgerFile, record: Record
         is_other = encode(found) != encode(record) if not is_stub(found) else found.hosts != record.hosts
         if found.revision > record.revision or is_other:
             raise StateError(f"Session {record.name} was changed while this run was at work. Try again.")
+
+
+def agree(
+    state: StateDirectory,
+    ledger: LedgerFile,
+    record: Record,
+    host: str,
+    run: Run,
+    *,
+    change_id: str,
+    known: tuple[int, Collection[str]],
+    check_mode: bool,
+) -> dict[str, Any]:
+    """Write down the stub of a session that goes on without a host, and give back the lease of its change here.
+
+    known: the revision that it follows, and the session's hosts in that. Raises StateError where this host knows the
+    session otherwise, or not at all: it may have agreed to another change, and forgotten that.
+    """
+    revision, hosts = known
+    stub = stub_of(record)
+    with state.working_on(record.id):
+        _refuse_if_changed(state, ledger, record, run, check_mode)
+        found = state.session(record.id).read_record()
+        if found is None:
+            raise StateError(f"Session {record.name} is not known here, so {host} does not agree to a change of it.")
+        if found.revision == revision and {*found.hosts} != {*hosts}:
+            raise StateError(f"Session {record.name} was changed while this run was at work. Try again.")
+        actions = [] if found.revision >= record.revision else [f"update record {record.name}"]
+        if actions and not check_mode:
+            state.session(record.id).write_record(stub)
+        if host not in record.hosts:
+            actions += keep_out(stub, check_mode)
+        if not check_mode and host not in record.hosts:
+            ledger.release(change_id, run.lease_owner)
+    return {"changed": bool(actions), "actions": actions}
 
 
 def release(

@@ -17,7 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.q
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record, is_stub
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
     GIVEN_AWAY,
     MEMBER,
@@ -93,12 +93,14 @@ def write_held_back(session_ids: Collection[str]) -> None:
 def silent_peers(
     state: StateDirectory, records: Iterable[Record], session_ids: Collection[str], pids: Mapping[str, int]
 ) -> dict[str, list[str]]:
-    """Return, of those sessions that run on several hosts, this one among them, which other hosts do not answer it.
+    """Return, of those sessions that run on several hosts, which other hosts of them do not answer this one.
 
-    pids: the first process of a replica that runs here, by session. An answer is one to the question for this host's
-    membership, an echo from a host's underlay address, or from a replica of it over the session's network.
+    Of a session that it carries no replica of it knows the addresses alone, where its stub has them. pids: the first
+    process of a replica that runs here, by session. An answer is one to the question for this host's membership, an
+    echo from a host's underlay address, or from a replica of it over the session's network.
     """
-    parts = _parts(state, (record for record in records if record.id in session_ids))
+    known = [record for record in records if record.id in session_ids]
+    parts = _parts(state, known)
     wanted = [question for part in parts.values() for question in part.questions.values()]
     answered = questions.ask(wanted, questions.SECONDS)
     echoes: dict[str, dict[str, list[Echo]]] = {}
@@ -108,6 +110,11 @@ def silent_peers(
             if replica.host in open_hosts:
                 open_hosts[replica.host].append(Echo(str(replica.address), pids[key]))
         echoes[key] = open_hosts
+    for record in known:
+        if record.status == RUNNING and is_stub(record) and record.tunnel is not None:
+            # Endpoints are in the order of the hosts' names (`record.tunnel_of`).
+            endpoints = zip(sorted(record.hosts), record.tunnel.endpoints)
+            echoes[record.id] = {name: [Echo(address)] for name, address in endpoints}
     heard = questions.echo({echo for hosts in echoes.values() for some in hosts.values() for echo in some})
     return {key: [name for name, some in hosts.items() if not heard & set(some)] for key, hosts in echoes.items()}
 

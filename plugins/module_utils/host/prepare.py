@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     Record,
+    differs,
     is_stub,
     line_of,
     says_the_same,
@@ -61,7 +62,7 @@ def keep_stub(
     except (SessionError, OSError) as error:
         actions, is_known, unwritten = [], True, message_of(error)
     if is_known:
-        actions += _keep_out(stub, check_mode)
+        actions += keep_out(stub, check_mode)
     if not check_mode and not unwritten:
         release_name(ledger, record.id, lease_owner)
     return actions, unwritten
@@ -101,7 +102,7 @@ def make_keys(
     return public_keys, names
 
 
-def _keep_out(stub: Record, check_mode: bool) -> list[str]:
+def keep_out(stub: Record, check_mode: bool) -> list[str]:
     """Keep containers of this host, which carries no replica, out of the session's tunnel; return what was done."""
     if stub.tunnel is None:
         return []
@@ -113,11 +114,16 @@ def _keep_out(stub: Record, check_mode: bool) -> list[str]:
 
 
 def keep_records(
-    state: StateDirectory, records: list[Record], check_mode: bool, recorded: Collection[str] = ()
+    state: StateDirectory,
+    records: list[Record],
+    check_mode: bool,
+    recorded: Collection[str] = (),
+    settles: bool = False,
 ) -> list[str]:
     """Write down those *records* that this host has not, or has in an older revision; return what was done.
 
     recorded: sessions that this host had a record of when these were made; who has none any more was torn down.
+    settles: a stub takes the place of another content of its revision as well, as most witnesses have agreed to it.
     """
     actions = []
     for record in records:
@@ -127,7 +133,8 @@ def keep_records(
             continue
         if found is None and record.id in recorded:
             continue
-        if found is None or found.revision < record.revision:
+        is_rival = settles and is_stub(record) and found is not None and found.revision == record.revision
+        if found is None or found.revision < record.revision or (is_rival and differs(found, record)):
             actions.append(f"{'update' if found else 'create'} record {record.name}")
             if not check_mode:
                 directory.write_record(record)

@@ -132,6 +132,7 @@ def repair_host(
     check_mode: bool = False,
     alone: bool = False,
     apart: Collection[str] = (),
+    conflicting: Collection[str] = (),
     waiting: Collection[str] = (),
 ) -> Repair:
     """Repair every session of this host, or only the one named *session_name*.
@@ -144,7 +145,8 @@ def repair_host(
     allocatable: what sessions may use of this host; a place that was lost is only taken again where it is free.
     alone: whether no controller speaks for the other hosts, so that they are asked whether this one still carries its
     part: one that was given to others is removed. apart: ids of sessions of which the controller does not reach most of
-    the other hosts either, so that it speaks for none of them. waiting: ids of sessions whose replicas that come to
+    the other hosts either, so that it speaks for none of them. conflicting: ids of sessions that are left
+    as they are, as nobody knows which of two records is right. waiting: ids of sessions whose replicas that come to
     this host wait, as other hosts have not let go yet of the one that is lost.
     A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
@@ -167,7 +169,9 @@ def repair_host(
         # A label tells what was once meant; only where nothing else is left does it count.
         if all(is_stub(copy) and copy.status not in ENDED for copy in copies.get(session_id, [])):
             copies.setdefault(session_id, []).append(record)
-    right = {key: best for key in sorted(copies) if (best := latest(copies[key])) is not None}
+    right = {
+        key: best for key in sorted(copies) if key not in conflicting and (best := latest(copies[key])) is not None
+    }
     doubtful = [record for key, record in right.items() if alone or key in apart]
     if doubtful:
         repairer.memberships = membership.memberships(state, doubtful)

@@ -11,6 +11,7 @@ that has ended a line stays.
 """
 
 import ipaddress
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -128,8 +129,10 @@ class Record:
     empty before the first revision. queue: None unless it came from the queue, or its growth is the head there. hosts:
     those that carry it. report: why it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms,
     or None. change: what the last revision that changed a session that runs gave another place. growth: what one that
-    runs waits for. resource_group: only of a copy without its request (`group_of`). newer: what else a newer release
-    wrote, by key: it stays, and `require_known` says who cannot go on with it.
+    runs waits for. resource_group: only of a copy without its request (`group_of`). witnesses: hosts most of which
+    agree before it goes on without a lost host (`rules.quorum`); none of one that waits for its hosts, and of earlier
+    releases. newer: what else a newer release wrote, by key: it stays, and `require_known` says who cannot go on with
+    it.
     """
 
     schema: int
@@ -149,6 +152,7 @@ class Record:
     change: Optional[Change] = field(default=None, metadata=OPTIONAL)
     growth: Optional[Growth] = field(default=None, metadata=OPTIONAL)
     resource_group: str = field(default="", metadata=OPTIONAL)
+    witnesses: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     newer: dict[str, Any] = field(default_factory=dict, metadata=NEWER)
 
     @property
@@ -293,6 +297,16 @@ def says_the_same(found: Record, stub: Record) -> bool:
     return all(getattr(found, name) == getattr(stub, name) for name in ("status", "hosts", "owner", "shared_with"))
 
 
+def differs(copy: Record, other: Record) -> bool:
+    """Tell whether two copies of one revision of a session at work place it otherwise.
+
+    So it is only where two runs changed it that did not know of each other. Of a stub the hosts tell.
+    """
+    if copy.plan is not None and other.plan is not None:
+        return bool(copy.plan != other.plan)
+    return {*copy.hosts} != {*other.hosts}
+
+
 def is_stub(record: Record) -> bool:
     """Tell whether a copy is a stub only."""
     return record.request is None
@@ -302,13 +316,19 @@ def latest(records: Iterable[Record]) -> Optional[Record]:
     """Return the copy with the highest revision, None where there is no copy.
 
     Of several with that a whole one comes before a stub, and before both one that has ended: its host has ended it by
-    itself and could not know what a controller wrote at the same moment.
+    itself and could not know what a controller wrote at the same moment. Which of two contents it is does not depend on
+    the order of the hosts; that there are two is for `cluster_state` to see.
     """
+    copies = list(records)
+    newest = max((record.revision for record in copies), default=0)
+    copies = [record for record in copies if record.revision == newest]
+    if not copies or all(record == copies[0] for record in copies):
+        return copies[0] if copies else None
 
-    def rank(record: Record) -> tuple[int, bool, bool]:
-        return record.revision, record.status in ENDED, not is_stub(record)
+    def rank(record: Record) -> tuple[bool, bool, str]:
+        return record.status in ENDED, not is_stub(record), json.dumps(encode(record), sort_keys=True)
 
-    return max(records, key=rank, default=None)
+    return max(copies, key=rank)
 
 
 def tunnel_of(plan: Mapping[str, Any]) -> Optional[OverlayTunnel]:

@@ -338,6 +338,7 @@ def findings(
             found += [f"{host}: {kind}: session {_shown(removal)}: {removal.why}" for removal in host_removals]
     found += [f"unknown: {why}" for _key, why in sorted(cluster.unknown.items())]
     found += map(str, cluster.renamed)
+    found += [str(conflict) for _key, conflict in sorted(cluster.conflicts.items())]
     for host, reported in facts.items():
         found += [f"{host}: damaged: {problem}" for problem in reported.damaged]
     found += [f"{host}: cannot be looked at: {why}" for host, why in why_missing.items()]

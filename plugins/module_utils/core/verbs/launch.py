@@ -16,7 +16,8 @@
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each leases its part and makes its keys under it; name hosts the name | begin, start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
-| reserve, withhold, part, fence, apply, again, join, clear | a session that runs changes | look, batch, the end |
+| reserve, withhold, let_go, part, fence, agree | a session that runs is about to change | apply, look, the end |
+| apply, again, join, clear | it changes | look, batch, the end |
 | begin | each confirms its lease, makes its part but for roles that come later | ready, begin, start, undo |
 | ready | those that did not wait for their replicas, as hosts had to wait for their turn, do | begin, start, undo |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | start, meet, batch, undo, end |
@@ -90,6 +91,8 @@ AFTER: dict[str, Callable[[Launch], State]] = {
     "withhold": change.after_withhold,
     "part": change.after_part,
     "fence": change.after_fence,
+    "agree": change.after_agree,
+    "let_go": Launch.look_again,
     "apply": change.after_apply,
     "again": change.after_again,
     "join": change.after_join,
@@ -197,6 +200,9 @@ def begin(
         "displaced": dict(request.get("displaced") or {}),
         "avoid": sorted(set((request.get("displaced") or {}).values())),
         "given_up": [],
+        "failures": [],
+        "before_loss": None,
+        "restores": None,
         "changes": request.get("changes") or "",
         "peers_heard": bool(request.get("peers_of")),
         **look_step(request, [host for host in hosts if host not in unreachable], request.get("peers_of") or ()),

@@ -142,11 +142,14 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         if state["leaks"]:
             for host, host_removals in cluster.leaked.items():
                 removals.setdefault(host, []).extend(host_removals)
+        if not state["puts_back"]:
+            group.tell_witnesses(cluster)
         work = cleanup_actions(group, cluster, removals, expires=state["leaks"])
         if work:
             return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
     missing = [f"{host}: {group.why_missing[host]}" for host in group.missing]
-    state = {**state, "missing": missing, "problems": [*missing, *state["unremoved"]]}
+    conflicts = [str(conflict) for conflict in cluster.conflicts.values()]
+    state = {**state, "missing": missing, "problems": [*missing, *conflicts, *state["unremoved"]]}
     if not state["puts_back"]:
         return {**state, **step("", "", "")}
     records = _records_by_host(group, cluster)
@@ -156,6 +159,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         if record.change is not None and record.change.kind == REPLACE and group.unfinished(record)
     }
     state["waiting"] = waiting
+    conflicting = {"conflicting": sorted(cluster.conflicts)} if cluster.conflicts else {}
     own = {
         host: {
             "host": host,
@@ -164,6 +168,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
             "recorded": group.recorded[host],
             **({"apart": apart} if (apart := _apart(group, cluster, host)) else {}),
             **({"waiting": list(waiting)} if waiting else {}),
+            **conflicting,
         }
         for host in group.facts
     }
@@ -261,6 +266,8 @@ def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict
     identities = group.identities
     found: dict[str, dict[str, Any]] = {host: {} for host in group.facts}
     for key, record in sorted(cluster.records.items()):
+        if key in cluster.conflicts:
+            continue
         stub = record if is_stub(record) else stub_of(record)
         whole, plain_stub = encode(record), encode(stub)
         is_own = group.scope.is_own(record)
@@ -318,7 +325,7 @@ def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:
         return {**state, **step("", "", "")}
     own = {
         host: {
-            **{key: given[key] for key in ("host", "allocatable")},
+            **{key: given[key] for key in ("host", "allocatable", "conflicting") if key in given},
             **({"waiting": list(waiting)} if waiting else {}),
         }
         for host, given in state["calls"][0]["hosts"].items()

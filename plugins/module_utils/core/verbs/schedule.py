@@ -178,6 +178,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     replacements, problems = _replacements(state, group, cluster, outside)
     moves = _moves(state, group, cluster, problems)
     state["warnings"] += problems
+    group.tell_witnesses(cluster)
     work = cleanup_actions(group, cluster, cluster.orphaned)
     if work and not state["cleaned_up"]:
         return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
@@ -227,6 +228,7 @@ def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: lis
         for record in leaving
         if group.scope.is_own(record) and record.request is not None
         if record.request.get("on_host_loss") == REPLACE and record.request["batch_command"] is None
+        if record.id not in cluster.conflicts
         if all(host in group.facts for host in record.hosts)
         if any(replica.host in state["moves_from"] for replica in record.replicas)
         if (request := _request_of(record, problems)) is not None
@@ -250,6 +252,7 @@ def _replacements(
         for record in group.half_changed(cluster)
         if name in ("", record.name) and (request := _request_of(record, problems)) is not None
     ]
+    problems += [str(conflict) for conflict in cluster.conflicts.values() if name in ("", conflict.session_name)]
     for record in group.with_missing_hosts(cluster):
         wants = record.name == name if name else (record.request or {}).get("on_host_loss") == REPLACE
         if not wants:

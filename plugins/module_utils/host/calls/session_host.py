@@ -132,6 +132,22 @@ def _amended(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     )
 
 
+def _agreed(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Agree to a change of a session that has lost a host, and write down which hosts it has then."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.change_steps import agree
+
+    return agree(
+        StateDirectory(arguments["state_directory"]),
+        LedgerFile(arguments["state_directory"]),
+        arguments["record"],
+        arguments["host"],
+        _run_of(arguments),
+        change_id=arguments["change_id"],
+        known=(arguments["judged_revision"], arguments["judged_hosts"]),
+        check_mode=check_mode,
+    )
+
+
 def _probe_written(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Make missing folders, and write into those that hosts share."""
     actions = _data(arguments).prepare(arguments["lease_owner"], check_mode)
@@ -274,6 +290,7 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
     "started": _started,
     "released": _released,
     "amended": _amended,
+    "agreed": _agreed,
     "probe_written": _probe_written,
     "probe_checked": _probe_checked,
     "stub": _stub,

@@ -25,7 +25,7 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     state = StateDirectory(arguments["state_directory"])
     records = [read_record(record) for record in arguments["records"]]
     ledger = LedgerFile(arguments["state_directory"])
-    actions = keep_records(state, records, check_mode, arguments["recorded"])
+    actions = keep_records(state, records, check_mode, arguments["recorded"], settles=True)
     if not check_mode:
         leave_torn_down(state, ledger, records, arguments["looked"], arguments["lease_owner"])
     for record in [] if check_mode or arguments["lease_owner"] is None else records:

@@ -28,6 +28,7 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         session_name=arguments["session_name"] or None,
         check_mode=check_mode,
         apart=arguments["apart"],
+        conflicting=arguments["conflicting"],
         waiting=arguments["waiting"],
     )
     result = {

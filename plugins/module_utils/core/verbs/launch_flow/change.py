@@ -7,21 +7,23 @@
 | step | what hosts do | what follows |
 |---|---|---|
 | reserve | those that get replicas hold what is new, make keys; the first holds the change | part, fence, apply |
-| withhold | each gives back what it holds of a change that cannot be | look, or the end |
+| withhold, let_go | each gives back what it holds of a change that cannot be | look, or the end |
 | part | those that carry what goes let it end, while all others still reach it | fence, apply, failed |
-| fence | all that stay let go of hosts that go | apply, failed |
+| fence | all that stay let go of hosts that go | agree, apply, failed |
+| agree | of a session without a lost host its other witnesses write down which hosts it has | apply, failed |
 | apply | those that get replicas start and prove them; those that stay learn of a resize | join, clear, done, failed |
 | again | hosts that had another copy than expected are told the whole | what the step before led to |
 | join | those whose peers were late look for them once more | clear, done, failed |
 | clear | hosts that carry nothing of it any more keep a stub alone; what proved that folders are shared goes | done |
 
 Where it is done the batch command starts if main1 was lost, or the launch ends. Where it failed the record says what is
-wanted: the launch looks, to find other hosts or to give up what is new, or it ends.
+wanted: the launch looks, to find other hosts or to give up what is new, or it ends. Where what was lost finds no other
+hosts at all it is given back what it had, by a change of its own (restore).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
@@ -43,6 +45,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     ClaimAnswer,
     resolve_reservations,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.quorum import is_quorum
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import claims, start
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     ADVICE,
@@ -52,7 +55,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Call, State, call
 
-STEPS = ("reserve", "withhold", "part", "fence", "apply", "again", "join", "clear")
+STEPS = ("reserve", "withhold", "let_go", "part", "fence", "agree", "apply", "again", "join", "clear")
 Answers = Mapping[str, SessionAnswer]
 
 
@@ -82,7 +85,7 @@ def after_reserve(launch: Launch) -> State:
         else ClaimAnswer(False, (answer.why_not,))
         for host, answer in launch.answers.items()
     }
-    outcome = resolve_reservations(change["id"], given)
+    outcome = resolve_reservations(change["id"], _needed(change, given))
     if outcome == GRANTED:
         made = {name: keys for answer in launch.answers.values() for name, keys in (answer.public_keys or {}).items()}
         state["change"] = {**change, "made": {name: made[name] for name in change["places"] if name in made}}
@@ -96,9 +99,20 @@ def after_reserve(launch: Launch) -> State:
     return launch.step("withhold", "Roll back what was held", [claims.released(launch, change["holding"])])
 
 
+def _needed(change: Mapping[str, Any], given: Mapping[str, ClaimAnswer]) -> dict[str, ClaimAnswer]:
+    """Return the answers that a change goes by: one that only has to agree is not needed where most others do."""
+    granted = [host for host, answer in given.items() if answer.granted]
+    if not change["electors"] or not is_quorum(granted, change["electors"], change["main"]):
+        return dict(given)
+    only_agree = {*change["electors"]} - {*change["receiving"], *change["staying"]}
+    return {host: answer for host, answer in given.items() if answer.granted or host not in only_agree}
+
+
 def after_withhold(launch: Launch) -> State:
     state = launch.state
     if launch.is_last:
+        if state["before_loss"]:
+            return restore(launch, state["refused"])
         return launch.not_changed(
             f"The session {state['session_name']} runs on as it is; it could not be changed.", *state["refused"]
         )
@@ -205,7 +219,52 @@ def after_fence(launch: Launch) -> State:
 
 
 def _fenced(launch: Launch, answers: Answers) -> State:
-    return _unless_missing(launch, answers, _apply)
+    return _unless_missing(launch, answers, _agree)
+
+
+def _agree(launch: Launch) -> State:
+    """Let the witnesses that do not stay write down which hosts the session has, before anything starts elsewhere.
+
+    Each agrees to one content of a revision, and only to what follows from the one that it knows. So of two runs that
+    reach different hosts of the session one goes on.
+    """
+    state, change = launch.state, launch.state["change"]
+    hosts = [
+        host
+        for host in change["electors"]
+        if host in change["holding"] and host not in change["staying"] and host not in change["leaving"]
+    ]
+    if launch.outside.check_mode or not change["electors"]:
+        return _apply(launch)
+    if not hosts:
+        return _agreed(launch, ())
+    names = (state.get("host_names") or {}).get(state["record"]["id"], {})
+    base = [names.get(host, host) for host in change["before"]["hosts"]]
+    arguments = {
+        "state": "agreed",
+        "record": encode(stub_of(read_record(state["record"]))),
+        "judged_revision": change["before"]["revision"],
+        "judged_hosts": base,
+        "change_id": change["id"],
+    }
+    own = {host: {"recorded": state["recorded"][host], "host": host} for host in hosts}
+    title = "Agree on the hosts that the session has"
+    calls = [call("session_host", own, arguments, ["lease_owner"], STATE_DIRECTORY)]
+    return launch.step("agree", title, calls)
+
+
+def after_agree(launch: Launch) -> State:
+    return _agreed(launch, [host for host, answer in launch.answers.items() if answer.actions is not None])
+
+
+def _agreed(launch: Launch, hosts: Collection[str]) -> State:
+    """Go on where most witnesses have agreed: those that stay have, as they have the record."""
+    state, change = launch.state, launch.state["change"]
+    if not is_quorum([*hosts, *change["staying"]], change["electors"], change["main"]):
+        return _failed(launch, _missing(launch.answers) or dict.fromkeys(hosts, "It is too few of the witnesses."))
+    if change.get("is_new") and not state["before_loss"]:
+        state["before_loss"] = change["before"]
+    return _apply(launch)
 
 
 def _apply(launch: Launch) -> State:
@@ -322,8 +381,35 @@ def _missing(answers: Answers) -> dict[str, str]:
 # ---- how it went ---------------------------------------------------------------------------------------------------
 
 
+def restore(launch: Launch, reasons: Iterable[str], holding: Iterable[str] = ()) -> State:
+    """Give a session back the hosts that it had, where what was lost could not be started elsewhere.
+
+    reasons: why not. holding: hosts that may hold what they were to have. It is a change as any other, under a revision
+    of its own: what was started ends first.
+    """
+    launch.state.update(
+        restores=launch.state["before_loss"], before_loss=None, failures=[*launch.state["failures"], *reasons]
+    )
+    return _let_go(launch, holding)
+
+
+def _let_go(launch: Launch, hosts: Iterable[str]) -> State:
+    """Have hosts give back what they still hold of a change before the next one is planned."""
+    holding = [host for host in hosts if host in launch.state["change"]["holding"]]
+    if not holding:
+        return launch.look_again()
+    return launch.step("let_go", "Roll back what was held", [claims.released(launch, holding)])
+
+
 def _done(launch: Launch) -> State:
     state = launch.state
+    if state["restores"]:
+        return launch.not_changed(
+            f"What session {state['session_name']} has lost could not be started on other hosts; it waits for its "
+            "hosts, as before.",
+            *dict.fromkeys(state["failures"]),
+            ADVICE,
+        )
     if state["given_up"]:
         return launch.not_changed(
             f"The session {state['session_name']} could not be changed as it was asked; it runs on as it was.",
@@ -358,8 +444,17 @@ def _failed(launch: Launch, missing: Mapping[str, str], displaced: Mapping[str, 
     elif displaced and not launch.is_last:
         state["displaced"] = {**state["displaced"], **displaced}
         state["avoid"] = sorted({*state["avoid"], *displaced.values()})
-        return launch.look_again()
+        state["failures"] = [*state["failures"], *reasons]
+        return _let_go(launch, sorted({*displaced.values()}))
+    if state["before_loss"] and not state["restores"]:
+        return restore(launch, reasons, missing)
+    return unfinished(launch, reasons)
+
+
+def unfinished(launch: Launch, reasons: Iterable[str]) -> State:
+    """End where hosts have what is wanted of a session, and not all of it is done. reasons: why not."""
+    state = launch.state
     return launch.not_changed(
         f"The change of session {state['session_name']} was begun and not finished. Launch it again to finish it.",
-        *reasons,
+        *dict.fromkeys([*state["failures"], *reasons]),
     )

@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import (
+    change,
     images,
     queue,
     takeover,
@@ -83,6 +84,10 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> State:
         waits = read_record(state["waits"]) if state["waits"] else None
         found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
     except CoreError as error:
+        if state["before_loss"]:
+            return change.restore(launch, str(error).splitlines())
+        if state["restores"]:
+            return change.unfinished(launch, str(error).splitlines())
         why = undetected(answers) if "session_accelerators" in str(error) else []
         return launch.refuse(str(error), *why, *launch.sick_lines())
     if found["status"] == "DIFFERENT":
@@ -127,6 +132,7 @@ def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> ChangePlanne
             tuple(state["given_up"]),
             state["changes"],
             bool(given.get("wait")),
+            state["restores"],
         ),
         alone=state["alone"],
     )
@@ -155,6 +161,10 @@ def _not_placed(launch: Launch, silent: list[str]) -> State:
     is_new = not (state["from_queue"] or state["rounds"])
     if state["grows_later"] and not state["from_queue"]:
         return queue.await_room(launch)
+    if state["restores"]:
+        return change.unfinished(launch, state["report"])
+    if state["before_loss"] and status == "PENDING":
+        return change.restore(launch, state["report"])
     if state["launchers"] and not state["from_queue"]:
         return takeover.await_launch(launch)
     if status == "WAITING" and not launch.is_last:

@@ -119,7 +119,7 @@ def test_a_host_that_cannot_write_keeps_its_containers_out_all_the_same(
     state: StateDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = prepared(WAITING, {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "network": None})
-    monkeypatch.setattr(prepare, "_keep_out", lambda stub, _check_mode: [f"keep out {stub.name}"])
+    monkeypatch.setattr(prepare, "keep_out", lambda stub, _check_mode: [f"keep out {stub.name}"])
 
     def write(*_given: Any, **_more: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

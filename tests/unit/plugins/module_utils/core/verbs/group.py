@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     read_record,
     started,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
@@ -196,6 +197,8 @@ class Launch:
         images[IMAGE] = images["busybox"]
         for known in again.hosts.values():
             known["images"] = images
+        for host in {*record.witnesses} - {*record.hosts}:
+            again.hosts[host] = facts(stub_of(record), number=int(host[1:]), images=images)
         for host in record.hosts:
             number = int(host[1:])
             held = [Reservation(claims[host], COMMITTED, "boot", None)]

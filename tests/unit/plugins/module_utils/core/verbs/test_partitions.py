@@ -1,0 +1,203 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The network between hosts is cut, and two controllers that reach different hosts act at the same moment.
+
+Whatever is cut, whoever reaches whom and in whatever order hosts do their work, no replica is started in two places.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory
+from ansible_collections.cluster_compute.session.tests.small_steps import Killed, Steps
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs import group as requests
+
+NAME = "split15"
+"""Of six hosts the last three know it, which are not those that replicas go to first."""
+Places = set[tuple[str, str]]
+"""Containers, each with its host."""
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> Iterator[Callable[..., World]]:
+    """Give a function that makes a group of five hosts; the last that was made is in memory."""
+    numbers = count()
+    with in_memory() as worlds:
+
+        def make(hosts: int = 5, **given: Any) -> World:
+            root = tmp_path / str(next(numbers))
+            worlds.append(World(root, (4000,) * hosts, **{"attempts": 20, **given}))
+            return worlds[-1]
+
+        yield make
+
+
+def request(size: int, **given: Any) -> Request:
+    """Return a request for replicas on hosts of their own, which are to be replaced where a host is lost."""
+    wanted = {"name": NAME, "size": size, "max_replicas_per_host": 1, "memory": "8m", "on_host_loss": "replace"}
+    return requests.request(**{**wanted, "cpus": "0.5", **given})
+
+
+def containers(group: World) -> Places:
+    return {(container, host.name) for host in group.hosts.values() for container in host.containers}
+
+
+def check(group: World, before: Places) -> None:
+    """No replica was started in two places, and not every one is there twice: those of the side that goes on are not.
+
+    One of a host that was cut off and replaced is, and reaches nobody.
+    """
+    started = Counter(name for name, _host in containers(group) - before)
+    assert [name for name, times in started.items() if times > 1] == [], containers(group)
+    assert min(Counter(name for name, _host in containers(group)).values()) == 1, containers(group)
+
+
+def at_once(group: World, before: Places, verbs: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    """Go through verbs of several controllers at once, in an order by chance; return their results."""
+    steps, results = {name: Steps(verb) for name, verb in verbs.items()}, {}
+    while steps:
+        name = group.chance.choice(sorted(steps))
+        with suppress(Killed):
+            if steps[name].step():
+                check(group, before)
+                continue
+            results[name] = steps[name].result
+        del steps[name]
+        check(group, before)
+    return results
+
+
+def contents(group: World) -> dict[int, set[str]]:
+    """Return, by revision, the places that whole copies of the record give to replicas."""
+    found: dict[int, set[str]] = {}
+    for copy in group.copies(NAME).values():
+        if copy.plan is not None:
+            places = str(sorted((replica["name"], replica["host"]) for replica in copy.plan["replicas"]))
+            found.setdefault(copy.revision, set()).add(places)
+    return found
+
+
+def healed(group: World) -> None:
+    """Let all hosts hear each other and give up what others have by now; then put back what is missing."""
+    group.heal()
+    group.now += LEASE + DEADLINE
+    for name in group.hosts:
+        group.boot(name)
+    group.schedule()
+    group.repair()
+
+
+SIDES = [
+    (left, tuple(host for host in ("h1", "h2", "h3", "h4", "h5") if host not in left))
+    for size in (1, 2)
+    for left in itertools.combinations(("h1", "h2", "h3", "h4", "h5"), size)
+]
+"""Every way to cut five hosts into two sides."""
+
+
+def split(group: World, size: int, sides: tuple[tuple[str, ...], ...], is_bridged: bool) -> tuple[Places, list[World]]:
+    """Launch a session and cut the hosts into two sides; return where it runs, and a controller of each side.
+
+    is_bridged: whether hosts without a replica hear, and are reached from, both sides.
+    """
+    group.launch(request(size))
+    before = containers(group)
+    carrying = {host for _container, host in before}
+    cut = [{*side} & carrying if is_bridged else {*side} for side in sides]
+    group.cut(*cut)
+    both = {*group.hosts} - {*cut[0], *cut[1]}
+    return before, [group.controller(*side, *both) for side in cut]
+
+
+def check_healed(group: World, before: Places, what: object) -> None:
+    """All replicas are there once, and hosts know one content of the newest revision, when all hear each other."""
+    healed(group)
+    assert Counter(name for name, _host in containers(group)) == Counter(name for name, _host in before), what
+    whole = [copy for copy in group.copies(NAME).values() if copy.plan is not None]
+    assert len({str(copy) for copy in whole}) == 1, what
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("is_bridged", [False, True])
+@pytest.mark.parametrize("is_later", [False, True])
+def test_of_two_controllers_on_two_sides_of_a_cut_one_replaces(
+    groups: Callable[..., World], size: int, is_bridged: bool, is_later: bool
+) -> None:
+    """is_later: whether one begins when the other has ended."""
+    replaced = 0
+    for seed, sides in list(enumerate(SIDES))[is_later::2]:
+        group = groups(seed=seed)
+        before, controllers = split(group, size, sides, is_bridged)
+        verbs = {name: other.schedule for name, other in zip("ab", controllers[:: 1 if seed % 2 else -1])}
+        for some in [{name: verb} for name, verb in verbs.items()] if is_later else [verbs]:
+            at_once(group, before, some)
+        assert all(len(places) == 1 for places in contents(group).values()), (sides, contents(group))
+        replaced += containers(group) != before
+        check_healed(group, before, sides)
+    assert replaced > 1
+
+
+def stopped(groups: Callable[..., World], hosts: int, moment: int, is_main_first: bool, goes_on: bool) -> bool:
+    """Let a controller stop after so many answers of hosts, and another one go on; tell whether it stopped.
+
+    Each of them does not reach the session's host on the other side. That of main1 is heard by the witnesses as long as
+    the controller on its side acts, and not while the other one does.
+    """
+    group = groups(hosts, seed=moment, attempts=3)
+    group.launch(request(2))
+    before = containers(group)
+    assert {host for _container, host in before} == {"h1", "h2"}
+    others = {*group.hosts} - {"h1"}
+    of_main, of_other = group.controller(*{*group.hosts} - {"h2"}), group.controller(*others)
+
+    def let_hear(witnesses: bool) -> None:
+        group.heal()
+        group.cut({"h1"}, {"h2"} if witnesses else others)
+
+    let_hear(is_main_first)
+    happened = False
+
+    def happens() -> None:
+        nonlocal happened
+        happened = True
+        for host in group.hosts.values():
+            held = LedgerFile(str(host.root)).read().values()
+            if any(reservation.claim.amends and reservation.claim.replicas for reservation in held):
+                host.cpus = 0  # the other one chooses another
+        group.now += LEASE + DEADLINE
+        let_hear(not is_main_first)
+        with suppress(Killed):
+            (of_other if is_main_first else of_main).schedule()
+        check(group, before)
+        if not goes_on:
+            raise Killed
+
+    with suppress(Killed):
+        (of_main if is_main_first else of_other).schedule(moment, happens)
+    check(group, before)
+    for host in group.hosts.values():
+        host.cpus = 4000
+    assert group.repair()["problems"] == [], (moment, group.copies(NAME))
+    check_healed(group, before, (hosts, moment, group.copies(NAME)))
+    return happened
+
+
+@pytest.mark.parametrize("hosts", [6, 3])
+@pytest.mark.parametrize("is_main_first", [True, False])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_controller_that_stops_for_long_in_the_midst_of_a_replacement_starts_nothing_that_another_has(
+    groups: Callable[..., World], hosts: int, is_main_first: bool, goes_on: bool
+) -> None:
+    """Its leases have run out when the controller on the other side begins; goes_on: else it was killed."""
+    assert any(not stopped(groups, hosts, moment, is_main_first, goes_on) for moment in range(hosts, 60, 2))
