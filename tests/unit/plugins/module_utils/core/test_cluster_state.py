@@ -417,6 +417,48 @@ def test_an_equal_whole_copy_on_a_host_that_may_be_one_of_the_session_stays_whol
     assert cluster_state({"h1": host(record), "h2": host(older)}).stubs == {"h2": [stub_of(record)]}
 
 
+def replaced(before: Record, *hosts: str, witnesses: tuple[str, ...] = ()) -> Record:
+    """Return the revision that gives a session other hosts."""
+    plan = {**before.plan, "hosts": {name: {} for name in hosts}}
+    return replace(advance(before, RUNNING, "It does without one.", hosts=hosts, plan=plan), witnesses=witnesses)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("witnesses", [(), ("h3", "h4", "h5")])
+def test_two_contents_of_one_revision_are_a_conflict_in_which_nothing_is_touched(
+    order: int, witnesses: tuple[str, ...]
+) -> None:
+    base = running("h1", "h2")
+    one, other = (replaced(base, *hosts, witnesses=witnesses) for hosts in (("h1", "h3"), ("h2", "h4")))
+    parts = {"kinds": f"{CONTAINER} {NETWORK}", "stage": COMMITTED}
+    facts = {"h1": host(one, **parts), "h2": host(other, **parts), "h3": host(one, **parts), "h4": host(other, **parts)}
+    cluster = cluster_state(dict(list(facts.items())[::order]), unreachable=("h5",))
+    assert (cluster.orphaned, cluster.leaked, cluster.stubs, cluster.changed) == ({}, {}, {}, {})
+    assert sorted(cluster.conflicts[A].sides) == [(("h1", "h3"), ("h1", "h3")), (("h2", "h4"), ("h2", "h4"))]
+    assert str(cluster.conflicts[A]).startswith(
+        f"Session train ({A}) was changed in two ways at once, in revision {one.revision}: it runs on "
+    )
+    assert "Tear it down and launch it again" in str(cluster.conflicts[A])
+    assert cluster.records[A] == cluster_state(facts, unreachable=("h5",)).records[A], "whatever the order of hosts"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_contents_of_one_revision_that_is_right_to_which_most_witnesses_have_agreed(order: int) -> None:
+    base, witnesses = running("h1", "h2"), ("h2", "h4", "h5")
+    one, other = (replaced(base, *hosts, witnesses=witnesses) for hosts in (("h1", "h3"), ("h2", "h4")))
+    facts = {
+        "h1": host(one, kinds=CONTAINER, stage=COMMITTED),
+        "h2": host(other, kinds=CONTAINER, stage=COMMITTED),
+        "h4": host(other, kinds=CONTAINER, stage=COMMITTED),
+        "h5": host(stub_of(other)),
+        "h3": host(stub_of(one)),
+    }
+    cluster = cluster_state(dict(list(facts.items())[::order]))
+    assert (cluster.records[A], cluster.conflicts) == (other, {})
+    assert removed(cluster.orphaned) == {"h1": True}
+    assert cluster.stubs == {"h1": [stub_of(other)]}, "who lost does not keep its record"
+
+
 def test_a_host_that_carries_the_session_under_another_name_is_not_elsewhere() -> None:
     record = running("h1", "h2")
     cluster = cluster_state(

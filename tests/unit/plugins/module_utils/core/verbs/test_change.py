@@ -374,6 +374,70 @@ def test_a_host_that_others_still_hear_is_left_alone(silent: dict[str, list[str]
     assert "Its replicas are not given to others: h2 does not count as lost, as" in run.state["failure"]
 
 
+PAIR = {"size": 2}
+"""A session on h1, where main1 is, and h2; its witnesses are h4, h1 and h5."""
+
+
+@pytest.mark.parametrize(
+    ("away", "silent", "why"),
+    [
+        (["h2"], {"h1": ["h2"]}, ""),
+        (["h2"], {"h1": ["h2"], "h4": [], "h5": []}, ""),
+        (["h1"], {"h2": ["h1"], "h4": ["h1"], "h5": ["h1"]}, ""),
+        (["h1"], {"h2": ["h1"]}, ""),
+        (["h1"], {"h2": ["h1"], "h4": ["h1"], "h5": []}, "h5 still hear it"),
+        (["h1", "h4"], {"h2": ["h1"], "h5": ["h1"]}, "most of h4, h1, h5 have to agree to that, and h4, h1 cannot"),
+        (["h2", "h4", "h5"], {"h1": ["h2"]}, "most of h4, h1, h5 have to agree to that, and h4, h5 cannot be asked"),
+    ],
+)
+def test_of_two_hosts_that_of_main1_goes_on_unless_the_witnesses_do_not_hear_it(
+    away: list[str], silent: dict[str, list[str]], why: str
+) -> None:
+    run = lost(*away, silent=silent, **PAIR)
+    if why:
+        assert f"{away[0]} does not count as lost, as {why}" in run.state["failure"]
+    else:
+        assert (run.step, run.state["change"]["kind"]) == ("reserve", "replace")
+
+
+@pytest.mark.parametrize("main_is_lost", [False, True])
+def test_a_session_of_an_earlier_release_on_two_hosts_goes_on_with_the_host_of_main1_alone(main_is_lost: bool) -> None:
+    run = Launch(request(on_host_loss="replace", **PAIR), 5).until("").run_on()
+    stays, goes = ("h2", "h1") if main_is_lost else ("h1", "h2")
+    record = replace(run.record_of(stays), witnesses=())
+    run.hosts[stays]["records"], run.hosts[stays]["silent_peers"] = [encode(record)], {record.id: [goes]}
+    run.answer(**{goes: AWAY}).answer(**{goes: AWAY})
+    if main_is_lost:
+        assert "h2 does not decide alone about the host of main1" in run.state["failure"]
+        return
+    assert (run.step, run.record.witnesses) == ("reserve", ("h4", "h1", "h5"))
+    run.answer().answer()
+    assert run.step == "apply", "there are no others that have to agree"
+
+
+@pytest.mark.parametrize("refusing", [["h4"], ["h4", "h5"]])
+def test_nothing_starts_before_most_witnesses_have_agreed(refusing: list[str]) -> None:
+    run = lost("h2", silent={"h1": ["h2"]}, **PAIR).until("agree")
+    assert hosts_of(run.state) == ["h4", "h5"]
+    run.answer(**dict.fromkeys(refusing, BROKEN))
+    if len(refusing) == 1:
+        assert run.step == "apply"
+    else:
+        assert (run.step, "was begun and not finished" in run.state["failure"]) == ("", True)
+        assert "apply" not in run.steps
+
+
+def test_who_gets_the_leases_of_too_few_witnesses_changes_nothing() -> None:
+    run = lost("h2", silent={"h1": ["h2"]}, **PAIR)
+    assert (run.step, {"h1", "h4", "h5"} <= {*hosts_of(run.state)}) == ("reserve", True)
+    run.answer(h4=refused("Another run.", "0"), h5=refused("Another run.", "0"))
+    assert run.step == "withhold"
+    run = lost("h2", silent={"h1": ["h2"]}, **PAIR)
+    elsewhere = [host for host in ("h4", "h5") if host not in run.record.hosts]
+    run.answer(**{elsewhere[0]: refused("Another run.", "0")})
+    assert run.step == "fence", "most others have agreed"
+
+
 def test_who_is_known_to_be_away_is_not_asked_and_counts_as_out_of_reach() -> None:
     first = Launch(request(on_host_loss="replace"), 5).until("")
     run = first.run_on(unreachable=["h3"], from_queue=True)
