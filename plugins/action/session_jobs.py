@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import parse_job_request
+from ansible.utils.vars import load_extra_vars
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import JobRequest, parse_job_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import slips_of_prefix
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import job
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
@@ -30,6 +33,9 @@ class ActionModule(ActionBase):
         self.validate_argument_spec({})
         try:
             _group, variables = group_variables(PREFIX, task_vars or {}, reader(self._templar))
+            slips = slips_of_prefix(load_extra_vars(self._loader), PREFIX, [field.name for field in fields(JobRequest)])
+            if slips:
+                raise InvalidInput(slips)
             request = parse_job_request(variables).to_dict()
         except CoreError as error:
             return {"failed": True, "msg": f"{job.REFUSED}\n{error}"}

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput, spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
     OutputAnswer,
     read_answers,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
+    LogsRequest,
     files_of,
     merge,
     parse_logs_request,
     shown,
     speaker,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import slips_of_prefix
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import logs
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.owner_files import write_for_owner
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
@@ -54,6 +58,9 @@ class ActionModule(ActionBase):
 
     def _checked(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         _group, variables = group_variables(PREFIX, task_vars, reader(self._templar))
+        slips = slips_of_prefix(load_extra_vars(self._loader), PREFIX, [field.name for field in fields(LogsRequest)])
+        if slips:
+            raise InvalidInput(slips)
         return parse_logs_request(variables).to_dict()
 
     def _shown(self, state: Mapping[str, Any], hostvars: Any) -> dict[str, Any]:

@@ -32,6 +32,7 @@ OFTEN_OWN = ("command", "env", "hosts", "mode", "name", "owner", "policy", "prio
 """What sites may well say of their clusters in variables of their own."""
 ALIKE = 0.8
 """From which share of equal characters on a word is taken for a slip of another."""
+ALIKE_IF_SHORT = 0.6
 
 
 def near_misses(extra: Iterable[str], given: Collection[str], launches: bool) -> list[Problem]:
@@ -46,6 +47,20 @@ def near_misses(extra: Iterable[str], given: Collection[str], launches: bool) ->
         if meant:
             # Its value is not shown: it may be meant for session_env, which holds secrets.
             problems.append(Problem(name, HIDDEN, f"There is no such variable. Did you mean {meant}?"))
+    return problems
+
+
+def slips_of_prefix(extra: Iterable[str], prefix: str, keys: Collection[str]) -> list[Problem]:
+    """Return a problem for each extra variable that is a slip of one of a verb's own, such as jobs_timeout.
+
+    prefix: of the verb's variables, with which *keys* begin; names that have it are checked where they are read.
+    """
+    problems = []
+    for name in sorted(map(str, extra)):
+        head, _line, tail = name.lower().replace("-", "_").partition("_")
+        is_slip = not name.startswith(prefix) and _is_like(head, prefix.rstrip("_"), ALIKE_IF_SHORT)
+        if is_slip and (near := get_close_matches(tail, keys, 1, ALIKE)):
+            problems.append(Problem(name, HIDDEN, f"There is no such variable. Did you mean {prefix}{near[0]}?"))
     return problems
 
 
@@ -71,5 +86,5 @@ def _meant(name: str, given: Collection[str], launches: bool) -> str:
     return ""
 
 
-def _is_like(word: str, other: str) -> bool:
-    return SequenceMatcher(None, word, other).ratio() >= ALIKE
+def _is_like(word: str, other: str, share: float = ALIKE) -> bool:
+    return SequenceMatcher(None, word, other).ratio() >= share

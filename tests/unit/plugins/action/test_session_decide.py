@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,12 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.action import session_decide as action
 from ansible_collections.cluster_compute.session.plugins.action import session_step
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    PENDING,
+    QueueTicket,
+    advance,
+    new_record,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
@@ -60,7 +67,7 @@ def run(
         "inventory_hostname": "h1",
         "ansible_play_hosts_all": list(answers),
         "ansible_limit": ",".join(answers) if group else None,
-        "groups": {"cluster_compute_hosts": group or []},
+        "groups": (site or {}).get("groups", {"cluster_compute_hosts": group or []}),
     }
     result = dict(found.run(task_vars=variables))
     return {**result, "warned": warned} if warned else result
@@ -146,6 +153,19 @@ def test_a_repair_and_a_queue_begin_with_what_all_hosts_have_answered() -> None:
     failed = run("repair", None, {"h1": AWAY}, begins=True)
     assert failed["failed"]
     assert failed["msg"].startswith("The hosts cannot be judged.")
+
+
+@pytest.mark.parametrize("group", ["", "pool_a"])
+def test_a_run_is_for_the_resource_group_that_its_variable_names(group: str) -> None:
+    asked = request(resource_group="pool_a", size=1).to_dict()
+    record = advance(new_record("a" * 8 + "-0000-4000-8000-000000000000", "alice", asked), PENDING, "No room.")
+    record = replace(record, queue=QueueTicket(1))
+    looked = {"h1": {"host": facts(record)}}
+    site = {"groups": {"cluster_compute_hosts": ["h1"], "pool_a": ["h1"]}, "session_resource_group": group}
+    state = run("schedule", None, looked, begins=True, site=site)
+    names = [[entry["session_name"] for entry in state[key]] for key in ("queue", "elsewhere")]
+    assert names == ([[], ["train"]] if not group else [["train"], []])
+    assert state["step"] == ("launch" if group else "")
 
 
 def test_hosts_that_limit_leaves_out_count_as_hosts_that_cannot_be_reached() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.plugins.action import session_request
+from ansible_collections.cluster_compute.session.plugins.action import session_jobs, session_logs, session_request
 from ansible_collections.cluster_compute.session.plugins.action.session_request import ActionModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import KNOWN_VARIABLES
 from ansible_collections.cluster_compute.session.tests.in_process import run_action
@@ -215,3 +215,18 @@ def test_an_extra_variable_that_nothing_reads_is_refused_by_what_it_was_meant_to
     assert [line.partition(" is ")[0] for line in lines] == [*["cluster_size"] * (only == "launch"), "sesion_memory"]
     assert lines[-1].endswith("There is no such variable. Did you mean session_memory?")
     assert "8g" not in found["msg"]
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "slip", "meant"),
+    [(session_jobs, {}, "jobs_timeout", "job_timeout"), (session_logs, {"state": "checked"}, "log_tail", "logs_tail")],
+    ids=["run_job", "logs"],
+)
+def test_a_slip_of_a_verb_s_own_variable_is_refused(
+    monkeypatch: pytest.MonkeyPatch, module: Any, arguments: dict[str, Any], slip: str, meant: str
+) -> None:
+    monkeypatch.setattr(module, "load_extra_vars", lambda _loader: {slip: "7", "team": "vision"})
+    hostvars: dict[str, Any] = {name: {slip: "7", "job_command": "true"} for name in GROUPS["all"]}
+    found = run_action(module.ActionModule, arguments, {"groups": GROUPS, "hostvars": hostvars})
+    assert found["failed"]
+    assert f"Did you mean {meant}?" in found["msg"]

@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     SITE,
     SITE_PREFIX,
     near_misses,
+    slips_of_prefix,
 )
 
 ROOT = Path(__file__).resolve().parents[6]
@@ -80,3 +81,15 @@ def test_every_variable_of_a_site_is_known() -> None:
     roles = [path.read_text(encoding="utf-8") for path in (ROOT / "roles").glob("*/defaults/main.yml")]
     read = {key for role in roles for key in re.findall(rf"\b{SITE_PREFIX}([a-z_]+)\b", role)}
     assert sorted(read - {*SITE, *HANDED_ON, "hosts"}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *(("jobs_timeout", "job_timeout"), ("jop_comand", "job_command"), ("JOB_on", "job_on")),
+        *((name, "") for name in ("job_timeot", "job_command", "blob_timeout", "session_timeout", "jobs_other", "job")),
+    ],
+)
+def test_a_slip_of_a_verb_s_prefix_is_found(name: str, meant: str) -> None:
+    found = [str(problem) for problem in slips_of_prefix([name], "job_", ["command", "on", "timeout"])]
+    assert [problem.partition("Did you mean ")[2] for problem in found] == ([f"{meant}?"] if meant else [])
