@@ -18,7 +18,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TypeVar
 
@@ -71,6 +71,8 @@ class _Told:
     """What this process tells its parent, if it is a child of `bounded`."""
 
     pipe: int | None = None
+    child = 0
+    """Which may go on as another one in the background (`background`), without the pipe."""
     lock = threading.Lock()
     is_impatient = False
     hung: set[str] = set()  # noqa: RUF012 - of this process
@@ -78,7 +80,7 @@ class _Told:
     @classmethod
     def tell(cls, *message: Any) -> None:
         """Send one message."""
-        if cls.pipe is None:
+        if cls.pipe is None or cls.child != os.getpid():
             return
         content = json.dumps(message).encode()
         content = len(content).to_bytes(8, "big") + content
@@ -111,6 +113,20 @@ def waiting_for(what: str, seconds: float) -> Iterator[None]:
         _Told.tell("end", number)
 
 
+@contextmanager
+def holding(path: str) -> Iterator[None]:
+    """Say that this process holds the lock on a file that other processes make anew where it is gone.
+
+    It is removed for one that is left behind: that was sent a signal to end, so it does nothing any more, even if what
+    it waits for should answer.
+    """
+    _Told.tell("holds", path)
+    try:
+        yield
+    finally:
+        _Told.tell("frees", path)
+
+
 def bounded(
     work: Callable[[], T],
     what: str,
@@ -129,8 +145,9 @@ def bounded(
     if not child:
         _work(work, writing, then)
     os.close(writing)
+    held: set[str] = set()
     try:
-        result: T = _result_of(child, reading, what, seconds)
+        result: T = _result_of(reading, what, seconds, held)
         if answered is not None:
             answered(result)
         _await_end(child, TO_END if then is not None else LAST_SECONDS)
@@ -139,7 +156,7 @@ def bounded(
         raise
     finally:
         os.close(reading)
-        _give_up(child)
+        _give_up(child, held)
     return result
 
 
@@ -148,7 +165,7 @@ def _work(work: Callable[[], Any], pipe: int, then: Callable[[Any], object] | No
     try:
         os.setpgid(0, 0)  # so that the programs that it starts go with it
         _let_go_of_all_but(pipe)
-        _Told.pipe, _Told.lock = pipe, threading.Lock()
+        _Told.pipe, _Told.lock, _Told.child = pipe, threading.Lock(), os.getpid()
         try:
             result = work()
         except (SessionError, OSError) as error:
@@ -180,8 +197,8 @@ def _let_go_of_all_but(kept: int) -> None:
                 os.dup2(null, number, inheritable=number <= 2)
 
 
-def _result_of(child: int, pipe: int, what: str, seconds: float) -> Any:
-    """Return the result of a child. Raises Hung, Failed, Crashed."""
+def _result_of(pipe: int, what: str, seconds: float, held: set[str]) -> Any:
+    """Return the result of a child. held: gets the locks that it holds. Raises Hung, Failed, Crashed."""
     waits = {0: (time.monotonic() + seconds, what, seconds)}
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
@@ -202,6 +219,10 @@ def _result_of(child: int, pipe: int, what: str, seconds: float) -> Any:
                 waits[message[0]] = (time.monotonic() + message[2], message[1], message[2])
             elif kind == "end":
                 waits.pop(message[0], None)
+            elif kind == "holds":
+                held.add(message[0])
+            elif kind == "frees":
+                held.discard(message[0])
             elif kind == "hung":
                 _Told.hung.add(message[0])
             elif kind == "failed":
@@ -228,11 +249,17 @@ def _await_end(child: int, seconds: float) -> bool:
         pause = min(2 * pause, 0.05)
 
 
-def _give_up(child: int) -> None:
-    """End a child with the programs that it has started, and wait for none that the kernel does not let go."""
+def _give_up(child: int, held: Iterable[str]) -> None:
+    """End a child with the programs that it has started, and wait for none that the kernel does not let go.
+
+    held: locks that it holds, if it is there still.
+    """
     if _await_end(child, 0):
         return
     for kill in (os.killpg, os.kill):
         with suppress(OSError):
             kill(child, signal.SIGKILL)
-    _await_end(child, LAST_SECONDS)
+    if not _await_end(child, LAST_SECONDS):
+        for path in held:
+            with suppress(OSError):
+                os.unlink(path)

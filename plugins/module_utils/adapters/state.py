@@ -44,6 +44,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import holding
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     CoreError,
     SessionError,
@@ -165,7 +166,8 @@ class StateDirectory:
                 )
             time.sleep(0.05)
         try:
-            yield
+            with holding(str(path)):
+                yield
         finally:
             path.unlink(missing_ok=True)
             os.close(descriptor)

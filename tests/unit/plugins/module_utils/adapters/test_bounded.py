@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import bounded as module
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import run_in_background
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import (
     AGAIN,
     Crashed,
@@ -25,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.b
     Hung,
     be_impatient,
     bounded,
+    holding,
     patience,
     waiting_for,
 )
@@ -109,6 +112,37 @@ def test_nobody_waits_for_what_cannot_be_killed_nor_for_its_locks(
     os.close(other)
     assert len(immortal) == 1
     assert os.waitpid(immortal[0], os.WNOHANG) == (0, 0), "it is still there"
+
+
+def test_a_session_that_one_works_on_who_is_left_behind_is_free_for_the_next(
+    dead: str, immortal: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "LOCKS", str(tmp_path))
+    directory, session_id = state.StateDirectory(str(tmp_path)), "4f8c2a10-1111-4222-8333-444455556666"
+
+    def work() -> str:
+        with directory.working_on("4f8c2a10-2222-4222-8333-444455556666"):
+            pass
+        with directory.working_on(session_id):
+            return read(dead)
+
+    with pytest.raises(Hung):
+        bounded(work, "the disk", 0.3)
+    with directory.working_on(session_id, 0):
+        assert len(immortal) == 1
+
+
+def test_a_lock_of_one_who_is_gone_is_left_alone(dead: str, tmp_path: Path) -> None:
+    """Somebody else may hold it by now."""
+
+    def work() -> str:
+        with holding(str(tmp_path / "lock")):
+            return read(dead)
+
+    (tmp_path / "lock").touch()
+    with pytest.raises(Hung):
+        bounded(work, "the disk", 0.3)
+    assert (tmp_path / "lock").exists()
 
 
 def test_whoever_reads_what_this_process_writes_does_not_wait_for_what_it_leaves_behind(
@@ -202,3 +236,20 @@ def test_a_rest_that_hangs_keeps_nobody(dead: str, monkeypatch: pytest.MonkeyPat
 def test_without_a_process_that_watches_nothing_is_told() -> None:
     with waiting_for("this", 0):
         pass
+
+
+def test_what_goes_on_in_the_background_tells_nobody_anything(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+
+    def later() -> None:
+        with open(os.devnull, "rb"), waiting_for("this", 0):  # whose number may be that of the pipe
+            note.write_text("done", encoding="ascii")
+
+    def work() -> None:
+        run_in_background("cc-test", later)
+
+    bounded(work, "the call", 60)
+    deadline = time.monotonic() + 60
+    while not note.exists() or note.read_text(encoding="ascii") != "done":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
