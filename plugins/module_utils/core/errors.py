@@ -36,6 +36,8 @@ def show(value: object) -> str:
         text = str(value) if isinstance(value, (bool, int, float)) else repr(value)
     except ValueError:  # Python refuses to print whole numbers of more than some thousand digits
         return "a number too long to show"
+    except RecursionError:
+        return "lists or mappings nested too deeply to show"
     text = printable(text)
     if len(text) > _LONGEST_VALUE_SHOWN:
         return text[:_LONGEST_VALUE_SHOWN] + f"... (cut, {len(text)} characters)"

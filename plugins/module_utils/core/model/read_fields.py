@@ -119,6 +119,18 @@ def parse_hosts(variable: str, value: Any) -> tuple[str, ...]:
     return reader.finish(tuple(sorted(names)))
 
 
+def parse_earlier(variable: str, value: Any) -> tuple[str, ...]:
+    """Return names of roles, sorted. Raises InvalidInput."""
+    reader = Reader()
+    names = set()
+    for position, entry in enumerate(parse_list(variable, value)):
+        if isinstance(entry, str) and entry.strip() and is_plain(entry):
+            names.add(entry.strip())
+        else:
+            reader.add(f"{variable}[{position}]", entry, "It must be the name of a role, such as main.")
+    return reader.finish(tuple(sorted(names)))
+
+
 def parse_owner(variable: str, value: Any) -> str:
     """Return the name of a user. Raises InvalidInput."""
     if not isinstance(value, str) or not is_plain(value) or len(value) > 255:

@@ -332,7 +332,7 @@ def _parse_roles(
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             reader.add("session_roles", HIDDEN, "As text it must be a JSON list of roles.")
             return ()
     if not isinstance(value, (list, tuple)) or not value:
