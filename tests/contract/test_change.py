@@ -44,6 +44,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     claims_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, launch_steps, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
@@ -171,6 +172,8 @@ def test_a_session_grows(host: Host) -> None:
     again = demo.amend(record, record=None, patch={**patch, "from": record.revision, "changes": {}}, change_id=None)
     assert again["actions"] == []
     assert demo.session.repair()["actions"] == []
+    output_of("docker", "rm", "-f", "demo-sub2")
+    assert "create container demo-sub2" in repair_host(host.state, alone=True).actions, "nobody waits for it any more"
     shutil.rmtree(demo.session.files.path)
     repaired = demo.session.repair()["actions"]
     assert not [action for action in repaired if action.startswith(("create container", "remove container"))]
