@@ -48,6 +48,19 @@ options:
       - What sessions may use of this host in all. A place that a session has lost is only taken again where it is free;
         without this it is not asked for.
     type: dict
+  mount_roots:
+    description:
+      - Folders below which sessions may mount paths of this host. A record from a label or another host is refused
+        where its plan has others.
+    type: list
+    elements: str
+    default: []
+  volume_drivers:
+    description:
+      - Drivers whose volumes sessions may mount on this host, likewise.
+    type: list
+    elements: str
+    default: []
   records:
     description:
       - Records by session as other hosts know them; a newer revision, or one that is missing here, is taken over.

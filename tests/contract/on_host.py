@@ -362,6 +362,8 @@ class Session:
         given: dict[str, Any] = {
             "host": HERE,
             "allocatable": self.allocatable,
+            "mount_roots": INVENTORY["cluster_compute_mount_roots"],
+            "volume_drivers": ["local"],
             "public_keys": {self.id: self.public_keys},
         }
         given["session_name"] = self.name

@@ -45,7 +45,26 @@ LABEL_DISK = "cluster-compute.disk-size"
 LABEL_VOLUME = "cluster-compute.volume"
 """On a volume that sessions may mount: the id of the session that made it, or whatever else its maker wrote."""
 LABEL_RECORD = "cluster-compute.record"
-"""On the default network of a session: its record, from which a lost state directory is made anew."""
+"""On the default network of a session: its record, from which a lost state directory is made again."""
+LABEL_CODE = "cluster-compute.record-code"
+"""Beside a record: the code by this host's key without which it is not believed (`host.labels`)."""
+NO_LABELS = dict.fromkeys(
+    (
+        LABEL_SESSION_ID,
+        LABEL_SESSION_NAME,
+        LABEL_REPLICA,
+        LABEL_SPEC,
+        LABEL_CPUS,
+        LABEL_MEMORY,
+        LABEL_DEVICES,
+        LABEL_DISK,
+        LABEL_VOLUME,
+        LABEL_RECORD,
+        LABEL_CODE,
+    ),
+    "",
+)
+"""All labels of ours, empty. The engine adds those of an image that a container does not set, so each is set on it."""
 
 LABELS = (
     LABEL_SESSION_ID,
@@ -122,10 +141,17 @@ def number_of(labels: Mapping[str, str], name: str) -> int:
 def is_replica(entry: Mapping[str, Any]) -> bool:
     """Tell whether a listed container is a replica of a session.
 
-    Labels alone do not tell: an image that was committed from a replica hands them on to whatever is made of it.
+    Labels alone do not tell: an image can bring them, and a volume in the place of the replica's files as well. It
+    cannot bring a bind mount, so what is mounted there has to be the host's folder of this session and replica.
     """
-    mounts = (mount.get("Destination") for mount in entry.get("Mounts") or ())
-    return session_id_of(entry["Labels"]) != "" and DIRECTORY in mounts
+    session_id = session_id_of(entry["Labels"])
+    folder = f"/sessions/{session_id}/replicas/{entry['Labels'].get(LABEL_REPLICA, '')}"
+    return session_id != "" and any(
+        mount.get("Type") == "bind"
+        and mount.get("Destination") == DIRECTORY
+        and mount.get("Source", "").endswith(folder)
+        for mount in entry.get("Mounts") or ()
+    )
 
 
 def engine_start() -> float:

@@ -21,6 +21,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/replicas/<name>.restarts  how often the replica was started again after it had failed
     drained.json                                 why this host takes no new sessions
     ../<its name>-settings.json                  what this host was told for what it does by itself
+    ../<its name>-labels.key                     by which this host knows its own records in labels (`host.labels`)
     use.json                                     what the sessions of each owner have used here of late
     metrics.json                                 what this host counts for the site's monitoring (`core.metrics`)
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
@@ -95,6 +96,8 @@ class DamagedFile(StateError):
         super().__init__(problem)
 
 
+LABEL_KEY_SIZE = 32
+"""Bytes of the key for records in labels."""
 LOCKS = "/run"
 """Where the locks of sessions lie while they are held; gone with the boot."""
 WORK_DEADLINE = 600.0
@@ -293,6 +296,36 @@ class StateDirectory:
         if not check_mode and text != self.settings_text():
             write_file(self.settings_file, text, mode=0o600)
         return text
+
+    @property
+    def label_key_file(self) -> Path:
+        """Where the key for records in labels is kept: beside, as those are for when the state directory is lost."""
+        return self.root.with_name(f"{self.root.name}-labels.key")
+
+    def read_label_key(self) -> bytes | None:
+        """Return the key for records in labels; None where there is none, or it is none of ours."""
+        try:
+            key = bytes.fromhex(self.label_key_file.read_text(encoding="ascii").strip())
+        except (OSError, ValueError):
+            return None
+        return key if len(key) == LABEL_KEY_SIZE else None
+
+    def make_label_key(self) -> bytes:
+        """Return the key for records in labels, made where there is none. Raises OSError."""
+        found = self.read_label_key()
+        if found is not None:
+            return found
+        made = self.label_key_file.with_name(f".{self.label_key_file.name}.{os.urandom(8).hex()}")
+        write_file(made, f"{os.urandom(LABEL_KEY_SIZE).hex()}\n", mode=0o600)
+        try:
+            # Of two launches at once the first makes it: what has a code by a key that is lost is never believed.
+            os.link(made, self.label_key_file)
+        except FileExistsError:
+            if self.read_label_key() is None:
+                os.replace(made, self.label_key_file)
+        finally:
+            made.unlink(missing_ok=True)
+        return self.read_label_key() or b""
 
     @property
     def use_file(self) -> Path:

@@ -69,7 +69,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     hosts_from_facts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import drivers_of, roots_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import why_no_endpoint
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.grants import check_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     Need,
     needs_again,
@@ -286,6 +288,7 @@ class Planner(ABC):
         request = in_mode_of(before, self.request)
         is_recreated = self.recreate and before.roles != request.roles
         if current.status == RUNNING and may_change_to(before, request) and not is_recreated:
+            self._refuse_more_than_granted(current)
             return self._changed(current, before, request)
         changes = diff_requests(before, self.request)
         if changes and not self.recreate:
@@ -297,6 +300,7 @@ class Planner(ABC):
                 current = advance(current, PENDING, why, request=stored, shared_with=shared_with)
             return self._new_plan(current)
         if not changes:
+            self._refuse_more_than_granted(current)
             return self._placed_already(current)
         return {**self._new_plan(None, replaced=current), "diff": difference_of(changes)}
 
@@ -444,6 +448,16 @@ class Planner(ABC):
                     "repair playbook, which makes it anew, or tear the session down. " + " ".join(facts.damaged),
                 )
         return min(records, key=lambda record: (record.queue_number, record.id), default=None)
+
+    def _refuse_more_than_granted(self, record: Record) -> None:
+        """Refuse to make on a host what only a copy of another host says. Raises InvalidInput and InvalidPlan."""
+        inventory = self.group.inventory
+        reached = {name: self.facts[name] for name in record.hosts if name in self.facts}
+        for host in hosts_from_facts(reached, inventory):
+            own = next((copy for copy in self.facts[host.name].records if copy.id == record.id), None)
+            if own is None or is_stub(own) or own.revision < record.revision:
+                roots, drivers = roots_of(inventory, host.name), drivers_of(inventory, host.name)
+                check_plan(record.plan, host.name, roots, drivers, host.devices)
 
     def _wants_replacement(self, record: Record) -> bool:
         """Tell whether replicas of a session are to leave lost hosts, by its request or because somebody says so."""

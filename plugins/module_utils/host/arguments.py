@@ -210,6 +210,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "known_as": {"type": "dict", "default": {}},
             "session_name": {"type": "str", "default": ""},
             "allocatable": {"type": "dict"},
+            "mount_roots": {"type": "list", "elements": "str", "default": []},
+            "volume_drivers": {"type": "list", "elements": "str", "default": []},
             "records": {"type": "dict", "default": {}},
             "recorded": {"type": "list", "elements": "str", "default": []},
             "apart": {"type": "list", "elements": "str", "default": []},

@@ -2,20 +2,28 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Carry a session's record in a label of its default network, so that a lost state directory can be made anew.
+"""Carry a session's record in a label of its default network, so that a lost state directory can be made again.
 
 Labels stay as they were made, so a session that changes while it runs has the newer record in one of the containers
 that came with the change.
+
+An image can bring labels, and who waits in the queue sees the id of a session. So a record has a code beside it, by a
+key of this host that no container sees; it lies outside the state directory, as labels are for when that is lost. What
+has no such code is not believed.
 """
 
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import zlib
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, container_name
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     InvalidRecord,
@@ -44,17 +52,48 @@ def unpack(label: str, session_id: str) -> Record:
     return read_record(data, session_id)
 
 
-def labelled_records(engine: Engine) -> dict[str, Record]:
-    """Return the records that labels hold, the newest by session; a label that holds none is as good as missing."""
+def record_labels(state: StateDirectory, record: Record) -> dict[str, str]:
+    """Return the label with a record, and that with its code by this host's key. Raises OSError."""
+    packed = pack(record)
+    return {docker_engine.LABEL_RECORD: packed, docker_engine.LABEL_CODE: code_of(packed, state.make_label_key())}
+
+
+def code_of(packed: str, key: bytes) -> str:
+    """Return the code of a label's text, in which the session's id is, by the key of a host."""
+    return hmac.new(key, packed.encode("utf-8", "surrogateescape"), "sha256").hexdigest()
+
+
+def labelled_records(engine: Engine, state: StateDirectory) -> tuple[dict[str, Record], dict[str, tuple[str, str]]]:
+    """Return the records that labels hold, the newest by session; a label that holds none is as good as missing.
+
+    Second are the sessions of which a label holds what this host cannot have written: by id, the name that the session
+    has there and what bears the label.
+    """
+    key = state.read_label_key()
     found: dict[str, Record] = {}
-    for entry in (*engine.networks(), *engine.session_containers()):
+    unproven: dict[str, tuple[str, str]] = {}
+    entries = [(f"network {entry['Name']}", entry) for entry in engine.networks()]
+    entries += [(f"container {container_name(entry)}", entry) for entry in engine.session_containers()]
+    for what, entry in entries:
         held = entry.get("Labels") or {}
         session_id = docker_engine.session_id_of(held)
-        if session_id and docker_engine.LABEL_RECORD in held:
-            try:
-                record = unpack(held[docker_engine.LABEL_RECORD], session_id)
-            except InvalidRecord:
-                continue
-            if session_id not in found or record.revision > found[session_id].revision:
-                found[session_id] = record
-    return found
+        if not session_id or not held.get(docker_engine.LABEL_RECORD):
+            continue
+        if not _is_own(held, key):
+            unproven.setdefault(session_id, (held.get(docker_engine.LABEL_SESSION_NAME, ""), what))
+            continue
+        try:
+            record = unpack(held[docker_engine.LABEL_RECORD], session_id)
+        except InvalidRecord:
+            continue
+        if session_id not in found or record.revision > found[session_id].revision:
+            found[session_id] = record
+    return found, {key: where for key, where in unproven.items() if key not in found}
+
+
+def _is_own(held: Mapping[str, Any], key: bytes | None) -> bool:
+    """Tell whether the record in labels has a code by this host's key."""
+    code = str(held.get(docker_engine.LABEL_CODE) or "")
+    return key is not None and hmac.compare_digest(
+        code.encode("utf-8", "surrogateescape"), code_of(str(held[docker_engine.LABEL_RECORD]), key).encode()
+    )

@@ -22,8 +22,8 @@ def check(
 ) -> None:
     """Refuse what this host has of a session that has not ended, where it is somebody else's.
 
-    Whose it is says its record, or where that is lost the label of its network. name: of who asks; None for an admin.
-    left_alone: ids of sessions of this name that nothing is done to.
+    Whose it is says its record, or where that is lost the label of its network, if this host wrote it (`host.labels`).
+    name: of who asks; None for an admin. left_alone: ids of sessions of this name that nothing is done to.
     Raises NotTheirs.
     """
     if name is None:
@@ -35,7 +35,7 @@ def check(
     entries = [*engine.session_containers(meant), *engine.networks(meant)]
     unrecorded = {docker_engine.session_id_of(entry["Labels"]) for entry in entries}
     unrecorded -= {*records, "", *left_alone}
-    labelled = labelled_records(engine) if unrecorded else {}
+    labelled = labelled_records(engine, state)[0] if unrecorded else {}
     # A label is as old as the network: it tells the owner, and not with whom the session is shared by now.
     owners = {key: labelled[key].owner if key in labelled else "" for key in sorted(unrecorded)}
     running = {key: (record.owner, record.shared_with) for key, record in records.items() if record.status not in ENDED}

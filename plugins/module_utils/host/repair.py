@@ -9,7 +9,7 @@ A controller adds what other hosts know; the unit at boot does without.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -134,6 +134,7 @@ def repair_host(
     apart: Collection[str] = (),
     conflicting: Collection[str] = (),
     waiting: Collection[str] = (),
+    evaluate: Callable[[Record, str], None] | None = None,
 ) -> Repair:
     """Repair every session of this host, or only the one named *session_name*.
 
@@ -147,13 +148,15 @@ def repair_host(
     part: one that was given to others is removed. apart: ids of sessions of which the controller does not reach most of
     the other hosts either, so that it speaks for none of them. conflicting: ids of sessions that are left
     as they are, as nobody knows which of two records is right. waiting: ids of sessions whose replicas that come to
-    this host wait, as other hosts have not let go yet of the one that is lost.
+    this host wait, as other hosts have not let go yet of the one that is lost. evaluate: refuses a record, which this
+    host did not keep itself, whose plan gives more to replicas here, by the host's name in it, than the site grants.
+    Without it, as at boot, nothing is made by such a record.
     A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
     """
     engine = Engine.connect(PATIENCE)
     result = Repair()
-    repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode, looked, waiting)
+    repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode, looked, waiting, evaluate)
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
     if session_name is None:
@@ -165,10 +168,14 @@ def repair_host(
     copies: dict[str, list[Record]] = {record.id: [record] for record in known}
     for session_id, record in (records or {}).items():
         copies.setdefault(session_id, []).append(record)
-    for session_id, record in labels.labelled_records(engine).items():
+    labelled, unproven = labels.labelled_records(engine, state)
+    for session_id, record in labelled.items():
         # A label tells what was once meant; only where nothing else is left does it count.
-        if all(is_stub(copy) and copy.status not in ENDED for copy in copies.get(session_id, [])):
+        if _is_lost(copies.get(session_id, [])):
             copies.setdefault(session_id, []).append(record)
+    for session_id, (name, what) in unproven.items():
+        if _is_lost(copies.get(session_id, [])) and session_name in (None, name):
+            result.sessions[session_id] = {"name": name, "actions": [], "problem": _why_not_believed(state, what)}
     right = {
         key: best for key in sorted(copies) if key not in conflicting and (best := latest(copies[key])) is not None
     }
@@ -180,8 +187,23 @@ def repair_host(
         if session_id not in here and ledger.was_removed(best.name, session_id, since, None):
             continue
         if session_name in (None, best.name):
-            repairer.repair(best, (known_as or {}).get(session_id, host), session_id in here)
+            is_own = any(copy is best for copy in known)
+            repairer.repair(best, (known_as or {}).get(session_id, host), session_id in here, is_own)
     return result
+
+
+def _is_lost(copies: Sequence[Record]) -> bool:
+    """Tell whether nobody has more than the stub record of a session that has not ended."""
+    return all(is_stub(copy) and copy.status not in ENDED for copy in copies)
+
+
+def _why_not_believed(state: StateDirectory, what: str) -> str:
+    return (
+        f"This host has lost its record. The {what} has a label with one that is not believed, because it has no code "
+        f"by the key in {state.label_key_file}: an image brought it, an earlier release wrote it, or the key is lost. "
+        "Nothing of the session was changed. Run repair with all of its hosts, another of which may have the record, "
+        f"or restore {state.root} from a backup; otherwise an admin tears the session down, to be launched again."
+    )
 
 
 class _Repairer:
@@ -197,6 +219,7 @@ class _Repairer:
         check_mode: bool,
         looked: float | None,
         waiting: Collection[str],
+        evaluate: Callable[[Record, str], None] | None,
     ) -> None:
         self.engine = engine
         self.state = state
@@ -207,6 +230,7 @@ class _Repairer:
         self.check_mode = check_mode
         self.looked = looked
         self.waiting = waiting
+        self.evaluate = evaluate
         self.memberships: dict[str, Membership] = {}
 
     def set_damaged_aside(self) -> None:
@@ -264,26 +288,26 @@ class _Repairer:
         self.result.faults += problems
         self.result.warnings += warnings
 
-    def repair(self, record: Record, host: str | None, was_here: bool) -> None:
+    def repair(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> None:
         """Make what this host owes the session as its record says, or write down why that cannot be, whatever it is.
 
         host: its name in the session's plan; without it the session's state tells. was_here: this host had a copy not
-        long ago.
+        long ago. is_own: this record is the one that the host kept itself.
         """
         try:
-            work = partial(self._apart, record, host, was_here)
+            work = partial(self._apart, record, host, was_here, is_own)
             self.result.add(bounded(work, f"the repair of session {record.name}", SECONDS))
         except Exception as error:  # whatever it is, one that hangs as well: others must not suffer
             self.result.sessions[record.id] = {"name": record.name, "actions": [], "problem": message_of(error)}
 
-    def _apart(self, record: Record, host: str | None, was_here: bool) -> dict[str, Any]:
+    def _apart(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> dict[str, Any]:
         """Repair a session in a process of its own; return what came of it, for `Repair.add`."""
         one = copy(self)
         one.result = Repair()
         session: dict[str, Any] = {"name": record.name, "actions": [], "problem": ""}
         try:
             with nullcontext() if self.check_mode else self.state.working_on(record.id):
-                one._repair(record, host or self.state.session(record.id).name_in(record), was_here)
+                one._repair(record, host or self.state.session(record.id).name_in(record), was_here, is_own)
         except Exception as error:  # also one that nobody thought of, or want of memory
             session["problem"] = message_of(error)
         session["actions"] = list(one.result.actions)
@@ -291,7 +315,7 @@ class _Repairer:
             one.result.sessions[record.id] = session
         return one.result.plain()
 
-    def _repair(self, record: Record, host: str | None, was_here: bool) -> None:
+    def _repair(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> None:
         if was_here:
             here = self.state.session(record.id).read_record()
             if here is None or here.revision > record.revision:
@@ -302,6 +326,8 @@ class _Repairer:
         if own_membership is not None and own_membership.is_gone:
             self._give_up(record, own_membership)
         elif record.status == RUNNING and not is_stub(record) and host is not None and host in record.hosts:
+            if not is_own:
+                self._refuse_more_than_granted(record, host)
             if own_membership is not None and own_membership.status == UNKNOWN:
                 self._hold_back(record, host, own_membership)
             else:
@@ -312,6 +338,15 @@ class _Repairer:
             self._keep_out(stub)
         else:
             self._keep(record)
+
+    def _refuse_more_than_granted(self, record: Record, host: str) -> None:
+        """Refuse a plan of which this host has no copy of its own where the site does not grant what it gives."""
+        if self.evaluate is None:
+            raise SessionError(
+                "This host has lost its record. A label has one, but nothing is made from that before it was compared "
+                "with what the site grants. Run the repair playbook."
+            )
+        self.evaluate(record, host)
 
     def _give_up(self, record: Record, own_membership: Membership) -> None:
         """Remove what this host has of a session, its record too: other hosts have its replicas, and know better."""

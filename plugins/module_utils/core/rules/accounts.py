@@ -18,6 +18,8 @@ SERVER = "sshd"
 SERVER_FOLDER = "/run/sshd"
 NO_LOGIN = ("nologin", "false", "sync", "halt", "shutdown", "")
 NAME = "replica"
+MAXIMUM = 2**31 - 1
+"""The highest number of a user or group that Docker Engine takes."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,13 @@ def ensure(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -
     return Accounts("".join(f"{line}\n" for line in lines), shadow)
 
 
+def is_number(text: str) -> bool:
+    """Tell whether *text* is the number of a user or a group."""
+    return text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAXIMUM
+
+
 def _uid(entry: list[str]) -> int | None:
-    return int(entry[2]) if len(entry) >= 7 and entry[2].isascii() and entry[2].isdigit() else None
+    return int(entry[2]) if len(entry) >= 7 and is_number(entry[2]) else None
 
 
 def _names() -> list[str]:

@@ -10,6 +10,7 @@ where in the pool the search begins, so that two launches that run at the same t
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 from bisect import bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -208,12 +209,11 @@ def addresses(subnet: str, number: int) -> list[str]:
 
     Raises ValueError where the subnet is too small.
     """
-    _require_netaddr()
-    network = netaddr.IPNetwork(subnet)
-    if number + NOT_FOR_REPLICAS > network.size:
+    network = ipaddress.IPv4Network(subnet, strict=False)  # hosts, which have no netaddr, evaluate plans as well
+    if number + NOT_FOR_REPLICAS > network.num_addresses:
         raise ValueError(f"The subnet {subnet} has no room for {number} replicas.")
-    first = int(network.first) + 2
-    return [str(netaddr.IPAddress(first + offset, 4)) for offset in range(number)]
+    first = int(network.network_address) + 2
+    return [str(ipaddress.IPv4Address(first + offset)) for offset in range(number)]
 
 
 def mac_of(address: str) -> str:

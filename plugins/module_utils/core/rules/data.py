@@ -191,12 +191,21 @@ def _otherwise(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str
 
 def _driver(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
     drivers = drivers_of(inventory, host)
-    kind = dict(mount.driver_options).get("type", OWN_MEMORY) if mount.driver == LOCAL_DRIVER else OWN_MEMORY
-    wanted = str(mount.driver) if kind == OWN_MEMORY else f"{LOCAL_DRIVER}:{kind}"
-    if any(same_driver(wanted, driver) for driver in drivers):
+    if is_allowed_driver(mount, drivers):
         return ""
-    allowed = _text(", ".join(drivers) or "no driver")
-    return f"On {{hosts}} the site allows only volumes of {allowed} ({DRIVERS}), and this is one of {_text(wanted)}."
+    allowed, wanted = _text(", ".join(drivers) or "no driver"), _text(driver_of(mount))
+    return f"On {{hosts}} the site allows only volumes of {allowed} ({DRIVERS}), and this is one of {wanted}."
+
+
+def driver_of(mount: Mount) -> str:
+    """Return what a site has to allow for the volume of a mount: its driver, of the local one also what it mounts."""
+    kind = dict(mount.driver_options).get("type", OWN_MEMORY) if mount.driver == LOCAL_DRIVER else OWN_MEMORY
+    return str(mount.driver) if kind == OWN_MEMORY else f"{LOCAL_DRIVER}:{kind}"
+
+
+def is_allowed_driver(mount: Mount, drivers: Iterable[str]) -> bool:
+    """Tell whether the volume of a mount is of one of the *drivers* that a site allows."""
+    return any(same_driver(driver_of(mount), driver) for driver in drivers)
 
 
 def same_driver(first: str, other: str) -> bool:

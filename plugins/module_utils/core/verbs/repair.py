@@ -43,6 +43,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     allocatable_of,
     hosts_from_facts,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import drivers_of, roots_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import is_kept_out
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
@@ -61,6 +62,8 @@ REFUSED = "The hosts cannot be judged."
 STATE_DIRECTORY = {"state_directory": "repair_state_directory"}
 REMOVAL = removal_variables("repair")
 REPORT = "Put the report together"
+GRANTED = ("allocatable", "mount_roots", "volume_drivers")
+"""What each call tells a host of what the site grants there."""
 
 
 def begin(
@@ -118,8 +121,13 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory, scope=outside.scope)
         cluster = group.cluster_state()
         cluster.check_names()
-        allocatable = {
-            host.name: allocatable_of(host).to_dict() for host in hosts_from_facts(group.facts, group.inventory)
+        granted = {
+            host.name: {
+                "allocatable": allocatable_of(host).to_dict(),
+                "mount_roots": list(roots_of(group.inventory, host.name)),
+                "volume_drivers": list(drivers_of(group.inventory, host.name)),
+            }
+            for host in hosts_from_facts(group.facts, group.inventory)
         }
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
@@ -163,7 +171,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     own = {
         host: {
             "host": host,
-            "allocatable": allocatable[host],
+            **granted[host],
             "records": records[host],
             "recorded": group.recorded[host],
             **({"apart": apart} if (apart := _apart(group, cluster, host)) else {}),
@@ -325,7 +333,7 @@ def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:
         return {**state, **step("", "", "")}
     own = {
         host: {
-            **{key: given[key] for key in ("host", "allocatable", "conflicting") if key in given},
+            **{key: given[key] for key in (*GRANTED, "host", "conflicting") if key in given},
             **({"waiting": list(waiting)} if waiting else {}),
         }
         for host, given in state["calls"][0]["hosts"].items()

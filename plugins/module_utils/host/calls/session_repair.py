@@ -9,13 +9,22 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import read_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, read_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what was put back, or would be; failed, with all that was done, where a session could not be."""
+    allocatable = Allocatable.from_dict(arguments["allocatable"]) if arguments["allocatable"] else None
+
+    def evaluate(record: Record, host: str) -> None:
+        # What a plan may hold takes long to import, and a host that has its records does without.
+        from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.grants import check_plan
+
+        devices = allocatable.devices if allocatable else ()
+        check_plan(record.plan, host, arguments["mount_roots"], arguments["volume_drivers"], devices)
+
     done = repair_host(
         StateDirectory(arguments["state_directory"]),
         arguments["host"],
@@ -24,12 +33,13 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         known_as=arguments["known_as"],
         recorded=arguments["recorded"],
         looked=arguments["looked"],
-        allocatable=Allocatable.from_dict(arguments["allocatable"]) if arguments["allocatable"] else None,
+        allocatable=allocatable,
         session_name=arguments["session_name"] or None,
         check_mode=check_mode,
         apart=arguments["apart"],
         conflicting=arguments["conflicting"],
         waiting=arguments["waiting"],
+        evaluate=evaluate,
     )
     result = {
         "changed": bool(done.actions),

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     EngineError,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING
@@ -28,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     DEFAULT_CAPABILITIES,
     format_memlock,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
     PINNED,
     is_cdi_name,
@@ -66,6 +68,9 @@ ENDING_SECONDS = 2.0
 """For how long a program that is just ending may still be listed as running."""
 STOP_GRACE = 10
 """Seconds between the request to stop and the kill, Docker's own default."""
+
+NO_VOLUMES = (accounts.PASSWD, accounts.SHADOW, "/proc", "/dev")
+"""Places that no container starts without, and files that are replaced in one before it starts."""
 
 SHOWN = ("image", "address", "resources", "command", "ports", "mounts")
 """What a diff shows of a replica to be made."""
@@ -114,7 +119,7 @@ def foreign_containers(engine: Engine, plan: Plan, host: str, own: Collection[st
     return [
         f"There is a container named {name} already."
         for name, entry in sorted(engine.containers_named(wanted).items())
-        if docker_engine.session_id_of(entry["Labels"]) != plan.session.id
+        if not docker_engine.is_replica(entry) or docker_engine.session_id_of(entry["Labels"]) != plan.session.id
     ]
 
 
@@ -161,6 +166,7 @@ def container_steps(
         if found is None and context.waits and replica.name in context.arriving:
             continue
         if found is None:
+            _refuse_volumes(context, replica)
             steps.append(_create_step(context, replica))
         elif found["Labels"].get(docker_engine.LABEL_SPEC) != _specification(context, replica):
             raise EngineError(
@@ -180,6 +186,16 @@ def container_steps(
         else:
             steps += server_steps(context, found, replica, public_keys, pid)
     return steps
+
+
+def _refuse_volumes(context: Context, replica: Replica) -> None:
+    """Refuse an image with a volume in the place of what each replica is given, or that is written before it starts."""
+    for path in map(os.path.normpath, context.image_configuration(replica).get("Volumes") or {}):
+        if path in NO_VOLUMES or any(path != own and is_below(path, own) for own in (MOUNT, environment.RUNTIME)):
+            raise EngineError(
+                f"The image {replica.image} has a volume at {show(path)}, which is the session's in each replica. "
+                "Build the image without that VOLUME."
+            )
 
 
 def _start_steps(context: Context, found: dict[str, Any], replica: Replica) -> Stage:
@@ -350,6 +366,7 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
         "Image": context.image_of(replica),
         "Env": [f"{name}={value}" for name, value in values.items()],
         "Labels": {
+            **docker_engine.NO_LABELS,
             **context.labels,
             docker_engine.LABEL_REPLICA: replica.name,
             docker_engine.LABEL_SPEC: _specification(context, replica),
@@ -388,10 +405,10 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
 
 
 def _record_label(context: Context, replica: Replica) -> dict[str, str]:
-    """Return the label with the record, for the first of the replicas that a change brings to this host."""
+    """Return the labels of the record, for the first of the replicas that a change brings to this host."""
     change = context.record.change
     came = [replica.name for replica in context.replicas if change is not None and replica.name in change.places]
-    return {docker_engine.LABEL_RECORD: labels.pack(context.record)} if came[:1] == [replica.name] else {}
+    return labels.record_labels(context.state, context.record) if came[:1] == [replica.name] else {}
 
 
 def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:

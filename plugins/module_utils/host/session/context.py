@@ -88,6 +88,7 @@ class Context:
         require_known(record)
         self.plan = plan = read_plan(record.plan)
         self.engine = engine
+        self.state = state
         self.ledger = ledger
         self.record = record
         self.allocatable = allocatable

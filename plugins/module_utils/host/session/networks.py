@@ -11,7 +11,6 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import first_address, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
@@ -45,7 +44,7 @@ def network_steps(context: Context, containers: dict[str, dict[str, Any]], link_
 def _create_network(context: Context, name: str, choice: dict[str, Any]) -> None:
     labelled = dict(context.labels)
     if name == context.egress.name:
-        labelled[docker_engine.LABEL_RECORD] = labels.pack(started(context.record))
+        labelled |= labels.record_labels(context.state, started(context.record))
     context.engine.create_network(name, labels=labelled, **choice)
 
 

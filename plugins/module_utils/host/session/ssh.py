@@ -18,6 +18,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys, ssh_server
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError, Entry
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.listeners import listens
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment, paths
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
@@ -299,18 +300,21 @@ def _is_ours(engine: Engine, container: str, path: str) -> bool:
 def image_user(passwd: str | None, user: str) -> tuple[int, int]:
     """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group".
 
-    passwd: the image's /etc/passwd. Raises EngineError where that does not have the name.
+    passwd: the image's /etc/passwd. Raises EngineError where that does not have the name, or a number is not valid.
     """
     name, _dummy, group = user.partition(":")
     if name in ("", "0", "root"):
         return 0, 0
-    if name.isdigit():
+    if accounts.is_number(name) and (not group.isdigit() or accounts.is_number(group)):
         return int(name), int(group) if group.isdigit() else 0
     for line in (passwd or "").splitlines():
         fields = line.split(":")
-        if len(fields) >= 4 and fields[0] == name:
+        if len(fields) >= 4 and fields[0] == name and all(map(accounts.is_number, fields[2:4])):
             return int(fields[2]), int(fields[3])
-    raise EngineError(f"The image's user {name!r} is not in its /etc/passwd, so its SSH keys have no owner.")
+    raise EngineError(
+        f"The image's user {show(user)} is not in its /etc/passwd, so its SSH keys have no owner. Set a USER that is "
+        f"there, or a number up to {accounts.MAXIMUM}."
+    )
 
 
 def search_path(context: Context, replica: Replica) -> str:

@@ -29,7 +29,9 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
 )
 
 ID = "5c7a1f0e-0000-4000-8000-000000000000"
-FILES = {"Type": "bind", "Source": "/var/lib/x", "Destination": "/etc/cluster-compute"}
+FOLDER = f"/var/lib/cluster-compute/sessions/{ID}/replicas/sub1"
+FILES = {"Type": "bind", "Source": FOLDER, "Destination": "/etc/cluster-compute"}
+OF_REPLICA = {engine.LABEL_SESSION_ID: ID, engine.LABEL_REPLICA: "sub1"}
 
 
 @pytest.fixture
@@ -46,10 +48,17 @@ def asking(server: EngineServer) -> Engine:
 @pytest.mark.parametrize(
     ("labels", "mounts", "expected"),
     [
-        ({engine.LABEL_SESSION_ID: ID}, [FILES], True),
-        ({engine.LABEL_SESSION_ID: ID}, [], False),
-        ({engine.LABEL_SESSION_ID: ID}, [{**FILES, "Destination": "/data"}], False),
-        ({engine.LABEL_SESSION_ID: "x"}, [FILES], False),
+        (OF_REPLICA, [FILES], True),
+        (OF_REPLICA, [], False),
+        (OF_REPLICA, [{**FILES, "Destination": "/data"}], False),
+        # All that an image can bring: labels, and a volume.
+        (OF_REPLICA, [{**FILES, "Type": "volume", "Source": "/var/lib/docker/volumes/x/_data"}], False),
+        (OF_REPLICA, [{**FILES, "Type": "volume"}], False),
+        ({**OF_REPLICA, engine.LABEL_REPLICA: "main1"}, [FILES], False),
+        ({**OF_REPLICA, engine.LABEL_SESSION_ID: ID.replace("5", "6")}, [FILES], False),
+        ({engine.LABEL_SESSION_ID: ID}, [FILES], False),
+        ({**OF_REPLICA, engine.LABEL_SESSION_ID: "x"}, [FILES], False),
+        ({**OF_REPLICA, engine.LABEL_SESSION_ID: ""}, [{**FILES, "Source": "/sessions//replicas/sub1"}], False),
         ({}, [FILES], False),
     ],
 )
@@ -58,6 +67,13 @@ def test_a_replica_bears_an_id_and_has_the_files_of_a_session(
 ) -> None:
     assert engine.is_replica({"Labels": labels, "Mounts": mounts}) is expected
     assert not engine.is_replica({"Labels": labels, "Mounts": None})
+
+
+def test_every_label_of_ours_is_set_on_a_container() -> None:
+    """The engine adds the labels of an image that a container does not set."""
+    ours = {getattr(engine, name) for name in vars(engine) if name.startswith("LABEL_")}
+    assert dict.fromkeys(ours, "") == engine.NO_LABELS
+    assert len(ours) == 11
 
 
 @pytest.mark.parametrize(
@@ -141,7 +157,7 @@ def test_podman_is_not_taken_for_docker_engine(server: EngineServer) -> None:
 
 
 def test_containers_are_listed_by_name_and_label(server: EngineServer, asking: Engine) -> None:
-    container = {"Names": ["/b"], "Labels": {engine.LABEL_SESSION_ID: ID}, "Mounts": [FILES]}
+    container = {"Names": ["/b"], "Labels": OF_REPLICA, "Mounts": [FILES]}
     two = {"Names": ["/a"], "Labels": {}, "Mounts": None}
     server.answer("GET /containers/json", value=[container, two, {**container, "Names": None}])
     assert [engine.container_name(found) for found in asking.containers()] == ["", "a", "b"]

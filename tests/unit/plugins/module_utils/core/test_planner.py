@@ -14,7 +14,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.change_planner import ChangePlanner
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, RenamedHost
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    InvalidInput,
+    InvalidPlan,
+    RenamedHost,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, waiting_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
     FactsAnswer,
@@ -132,6 +136,26 @@ def test_a_host_whose_replicas_could_not_read_their_keys_is_left_out(given: dict
 
 def test_a_replica_without_keys_runs_where_users_are_mapped() -> None:
     assert planner(request(), h1=remapping(host())).run(cleaned_up=True)["hosts"] == ["h1"]
+
+
+@pytest.mark.parametrize("known", ["nothing", "an older one", "the same"])
+def test_what_only_another_host_says_is_compared_with_what_the_site_grants(known: str) -> None:
+    """A host that was taken over may say that a disk of all others is a session's."""
+    wanted = request(size=2, max_replicas_per_host=1, accelerators="gpu=1")
+    idle = {"h1": host(), "h2": host(number=2)}
+    claimed = {key: {"cluster_compute_accelerators": {"gpu": ["/dev/sda"]}} for key in idle}
+    hosts = hosts_from_facts(typed(idle), claimed)
+    free = {each.name: each.free_devices for each in hosts}
+    plan = build_plan(wanted, place(wanted, hosts), SESSION, typed(idle), Settings(), free_devices=free)
+    record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
+    own = [] if known == "nothing" else [replace(record, revision=1) if known == "an older one" else record]
+    launch = planner(wanted, h1=host(record), h2=host(*own, number=2))
+    if known == "the same":
+        assert launch.run(cleaned_up=True)["status"] == "SCHEDULED"
+        return
+    with pytest.raises(InvalidPlan, match="gives sub1 the 'gpu' '/dev/sda' of h2") as error:
+        launch.run(cleaned_up=True)
+    assert "of h1" not in str(error.value), "what a host has itself it was given by a launch"
 
 
 @pytest.mark.parametrize("changed", ["its keys", "its port as well", "its last key"])

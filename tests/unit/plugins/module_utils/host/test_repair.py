@@ -1,24 +1,37 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One session that cannot be repaired, whatever is wrong with it, keeps no other from it."""
+"""One session that cannot be repaired keeps no other from it, and what a record of others says is made with care."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_directory
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    LABEL_SESSION_ID,
+    LABEL_SESSION_NAME,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
+    TERMINATED,
     QueueTicket,
     Record,
     advance,
     new_record,
+    prepared,
+    started,
+    stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, repair
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, labels, repair
 
 IDS = [f"0000000{number}-0e04-4a3c-9d2a-53a1f7b2c8aa" for number in range(3)]
 FAULTS = [MemoryError(), RecursionError("maximum recursion depth exceeded"), KeyError("replicas"), OSError("gone")]
@@ -53,7 +66,7 @@ def test_whatever_is_wrong_with_one_session_the_others_are_repaired(
 ) -> None:
     repaired = []
 
-    def work(_repairer: object, record: Record, _host: str | None, _was_here: bool) -> None:
+    def work(_repairer: object, record: Record, _host: str | None, _was_here: bool, _is_own: bool) -> None:
         if place == "the session" and record.id == IDS[0]:
             raise fault
         repaired.append(record.id)
@@ -91,3 +104,104 @@ def test_whatever_is_wrong_with_one_session_the_links_of_others_are_made_at_boot
     assert boot._make_links(state) == 1
     assert planned == IDS[1:]
     assert "Session s0: " in capsys.readouterr().out
+
+
+# ---- records that this host did not keep itself -------------------------------------------------------------------
+
+LOST = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+
+
+def running(revision: int = 3, **plan: Any) -> Record:
+    """Return the record of a session that runs on this host."""
+    request = {"name": "train", "on_host_loss": "wait"}
+    whole = {
+        "session": {"id": LOST, "name": "train"},
+        "network": None,
+        "hosts": {"h1": {}},
+        "replicas": [{"name": "main1", "host": "h1"}],
+        **plan,
+    }
+    return replace(started(prepared(new_record(LOST, "alice", request), whole)), revision=revision)
+
+
+class Lost:
+    """A host that has a network of a session; made: what it made by which record."""
+
+    def __init__(self, state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.state, self.made, self.evaluated = state, list[int](), list[tuple[int, str]]()
+        shutil.rmtree(state.sessions)
+        self.network: dict[str, Any] = {
+            "Name": "cc-egress",
+            "Labels": {LABEL_SESSION_ID: LOST, LABEL_SESSION_NAME: "train"},
+        }
+        engine = repair.Engine.connect(0)
+        engine.networks = lambda: [self.network]  # type: ignore[method-assign]
+        converge = lambda _self, record, _host: self.made.append(record.revision)  # noqa: E731
+        monkeypatch.setattr(repair._Repairer, "_converge", converge)
+
+    def bear(self, record: Record) -> Lost:
+        """Let the network bear a record of this host."""
+        self.network["Labels"] |= labels.record_labels(self.state, record)
+        return self
+
+    def evaluate(self, record: Record, host: str) -> None:
+        self.evaluated.append((record.revision, host))
+
+    def repair(self, evaluate: Callable[[Record, str], None] | None = None, **given: Any) -> list[str]:
+        """Repair by a controller; return the problems."""
+        return repair.repair_host(self.state, "h1", evaluate=evaluate or self.evaluate, **given).problems
+
+
+@pytest.fixture
+def lost(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> Lost:
+    return Lost(state, monkeypatch)
+
+
+def refuse(_record: Record, _host: str) -> None:
+    raise InvalidPlan(["The site does not grant it."])
+
+
+def test_a_label_of_this_host_brings_back_what_it_lost_when_the_site_grants_it(lost: Lost) -> None:
+    assert lost.bear(running()).repair() == []
+    assert (lost.made, lost.evaluated) == ([3], [(3, "h1")])
+    assert lost.repair(refuse) == ["Session train: The site does not grant it."]
+    assert lost.made == [3]
+
+
+def test_without_a_controller_nothing_is_made_from_a_label(lost: Lost) -> None:
+    (problem,) = repair.repair_host(lost.bear(running()).state, "h1", alone=True).problems
+    assert problem.startswith("Session train: This host has lost its record. A label has one")
+    assert problem.endswith("Run the repair playbook.")
+    assert lost.made == []
+
+
+@pytest.mark.parametrize("known", ["nothing", "a stub", "the whole"])
+def test_a_label_that_is_not_believed_is_told_with_what_to_do_where_it_is_missed(known: str, lost: Lost) -> None:
+    lost.bear(running(9)).state.label_key_file.unlink()
+    if known != "nothing":
+        lost.state.session(LOST).write_record(stub_of(running()) if known == "a stub" else running())
+    problems = lost.repair()
+    assert (lost.made, lost.evaluated) == ([3] if known == "the whole" else [], [])
+    assert [str(lost.state.label_key_file) in problem for problem in problems] == [True] * (known != "the whole")
+    assert [problem.partition("has a label")[0] for problem in problems] == [
+        "Session train: This host has lost its record. The network cc-egress "
+    ] * (known != "the whole")
+    assert lost.repair(session_name="other") == []
+
+
+@pytest.mark.parametrize("revision", [2, 9])
+def test_no_label_brings_back_a_session_that_has_ended(revision: int, lost: Lost) -> None:
+    ended = advance(running(), TERMINATED, "It is over.")
+    lost.bear(running(revision)).state.session(LOST).write_record(ended)
+    assert lost.repair() == []
+    assert (lost.made, lost.state.session(LOST).read_record()) == ([], ended)
+
+
+@pytest.mark.parametrize("own", [None, 2, 3, 4])
+def test_a_copy_of_another_host_is_compared_with_what_the_site_grants(own: int | None, lost: Lost) -> None:
+    if own is not None:
+        lost.state.session(LOST).write_record(running(own))
+    is_own = own in (3, 4)
+    problems = lost.repair(refuse, records={LOST: running()})
+    assert problems == ([] if is_own else ["Session train: The site does not grant it."])
+    assert lost.made == ([own] if is_own else [])

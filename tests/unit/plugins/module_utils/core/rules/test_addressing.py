@@ -220,6 +220,6 @@ def test_vni_pools():
 
 def test_without_netaddr_the_error_says_what_to_do(monkeypatch):
     monkeypatch.setattr(addressing, "netaddr", None)
-    for call in (lambda: parse_subnet_pool(POOL), lambda: addresses("10.0.0.0/28", 1)):
-        with pytest.raises(MissingLibrary, match="pip install netaddr"):
-            call()
+    with pytest.raises(MissingLibrary, match="pip install netaddr"):
+        parse_subnet_pool(POOL)
+    assert addresses("10.0.0.0/28", 1) == ["10.0.0.2"], "hosts evaluate plans without it"

@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Whether the site still grants what a plan gives to the replicas of a host, where that host did not keep the plan.
+
+A label of the host or the copy of another host may be forged, and root makes what it says: so it is compared with the
+inventory before anything is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan, show
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
+    DRIVERS,
+    ROOTS,
+    driver_of,
+    is_allowed_driver,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
+
+REMEDY = (
+    "Nothing of it is made, and what runs there goes on. Grant it again in the inventory, or tear the session down and "
+    "launch it again."
+)
+
+
+def check_plan(data: object, host: str, roots: Sequence[str], drivers: Sequence[str], devices: Devices) -> None:
+    """Refuse a plan that no launch makes, or that gives replicas of a host more than the site grants there.
+
+    host: its name in the plan. roots, drivers, devices: what the inventory says of it (`rules.data`, `rules.capacity`).
+    Which capabilities and limits a request may have follows from its form. Raises InvalidPlan, a sentence each.
+    """
+    plan = validate_plan(data)
+    problems = list(_excesses(plan, host, roots, drivers, devices))
+    if problems:
+        raise InvalidPlan([*problems, REMEDY])
+
+
+def _excesses(plan: Plan, host: str, roots: Sequence[str], drivers: Sequence[str], devices: Devices) -> Iterator[str]:
+    for root in plan.hosts[host].mount_roots:
+        # Links in the path of a root are followed, those below it are not: a folder below a root is none.
+        if root not in roots:
+            yield f"The plan mounts what is below {show(root)} on {host}, which its {ROOTS} do not have."
+    for mount in Request.from_dict(plan.request).mounts:
+        if mount.volume is not None and not is_allowed_driver(mount, drivers):
+            wanted = show(driver_of(mount))
+            yield f"The plan mounts a volume of {wanted} on {host}, which its {DRIVERS} do not have."
+    granted = dict(devices)
+    for replica in plan.on(host):
+        for kind, names in replica.devices.items():
+            unknown = sorted({*names} - {*granted.get(kind, ())}) if kind != PINNED else []
+            if unknown:
+                yield (
+                    f"The plan gives {replica.name} the {show(kind)} {show(', '.join(unknown))} of {host}, which its "
+                    "cluster_compute_accelerators do not have."
+                )
