@@ -55,6 +55,13 @@ options:
         for C(variable).
     type: dict
     default: {}
+  limits:
+    description:
+      - Values of C(cluster_compute_limits), one for each host, empty for a host without. The highest C(priority) among
+        them is the highest that the question V(session_priority) takes, unless a host has none.
+    type: list
+    elements: raw
+    default: []
 """
 
 EXAMPLES = r"""
@@ -80,10 +87,11 @@ def awx_survey(
     choices: Mapping[str, Sequence[str]] | None = None,
     defaults: Mapping[str, Any] | None = None,
     questions: Mapping[str, Mapping[str, Any]] | None = None,
+    limits: Sequence[object] = (),
 ) -> dict[str, Any]:
     """Return the survey; raises AnsibleFilterError with all that is wrong with it."""
     try:
-        return make_survey(name, description, entries, choices or {}, defaults or {}, questions)
+        return make_survey(name, description, entries, choices or {}, defaults or {}, questions, limits)
     except InvalidInput as error:
         raise AnsibleFilterError(f"The survey cannot be used; nothing was sent.\n{error}") from error
 

@@ -63,9 +63,10 @@ def awx() -> Iterator[Awx]:
 def apply(awx: Awx, tmp_path_factory: pytest.TempPathFactory) -> Apply:
     """Give a function that runs the playbook, and returns its exit code, what it counted, and its output."""
     inventory = tmp_path_factory.mktemp("site") / "hosts.json"
+    of_hosts = {**NOBODY, "cluster_compute_limits": {"priority": 100}}
 
     def run(groups: dict[str, Any] | None = None, **settings: Any) -> Outcome:
-        inventory.write_text(json.dumps({"all": {"children": groups or GROUPS, "vars": NOBODY}}), encoding="utf-8")
+        inventory.write_text(json.dumps({"all": {"children": groups or GROUPS, "vars": of_hosts}}), encoding="utf-8")
         done = subprocess.run(
             [
                 "ansible-playbook",
@@ -132,6 +133,7 @@ def test_surveys_hold_the_choices_and_the_defaults_of_the_site(configured: Awx) 
     assert questions["session_image"]["choices"] == ["debian:12", "train:1"]
     assert questions["session_image"]["default"] == "train:1"
     assert questions["session_memory"]["default"] == "4g"
+    assert questions["session_priority"]["max"] == 100, "what the site's limits allow"
     assert set(configured.survey(PREFIX + "teardown_cluster")) == {"session_name", "session_resource_group"}
     # Two verbs have none, the workflow has one.
     assert len(configured.surveys) == len(VERBS) - 2 + 1

@@ -19,10 +19,12 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
     KNOWN_VARIABLES,
+    PREFIX,
     questions,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import did_you_mean
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Limits
 
 TEXT_TYPES = ("text", "textarea", "password")
 CHOICE_TYPES = ("multiplechoice", "multiselect")
@@ -46,6 +48,7 @@ def make_survey(
     choices: Mapping[str, Sequence[str]],
     defaults: Mapping[str, Any],
     own: Mapping[str, Mapping[str, Any]] | None = None,
+    limits: Iterable[object] = (),
 ) -> dict[str, Any]:
     """Return a survey that the server accepts and whose defaults a launch accepts.
 
@@ -54,10 +57,14 @@ def make_survey(
     out where they do not say. choices: what there is to choose from, by variable; a question of text with choices
     becomes one of a choice, and then its default is the first choice unless it is among them. Without choices it stays
     one of text. defaults: by variable, in place of those in the questions. Of both, what is for no question here is
-    left alone. Raises InvalidInput.
+    left alone. limits: values of ``cluster_compute_limits``, of each host: a priority that none of them allows is not
+    offered. Raises InvalidInput.
     """
+    highest = [Limits.from_variable(value).priority for value in limits]
+    most = max((priority for priority in highest if priority is not None), default=None)
+    most = None if None in highest else most
     spec = [
-        _with_choices(question, choices.get(question["variable"], ()), defaults)
+        _up_to(most, _with_choices(question, choices.get(question["variable"], ()), defaults))
         for entry in entries
         for question in _questions(name, entry, own or {})
     ]
@@ -103,6 +110,14 @@ def _with_choices(question: Mapping[str, Any], choices: Sequence[str], defaults:
         # The server takes nothing but one of the choices for an answer, an empty one not either.
         made["required"] = True
     return made
+
+
+def _up_to(most: int | None, question: dict[str, Any]) -> dict[str, Any]:
+    """Return a question; that of the priority with what a site allows at most, None for no limit."""
+    if most is None or question["variable"] != f"{PREFIX}priority":
+        return question
+    limited = {**question, "max": min(most, question["max"])}
+    return {**limited, "default": min(most, limited["default"])} if "default" in limited else limited
 
 
 def _check_request(sample: Mapping[str, Any], name: str) -> list[Problem]:

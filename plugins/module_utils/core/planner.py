@@ -490,7 +490,10 @@ class Planner(ABC):
         """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
         before = waiting or replaced  # it stays its owner's, whoever asks for it differently
         owner = self.owner if before is None else before.owner
-        self.settings.limits.check(self.request, owner, self.group.used_by(owner, self.cluster, self.request.name))
+        known = [record.request["priority"] for record in self.cluster.named(self.request.name) if record.request]
+        asks_priority = not self.is_queued and not self.asker.is_admin and self.request.priority not in known
+        used = self.group.used_by(owner, self.cluster, self.request.name)
+        self.settings.limits.check(self.request, owner, used, asks_priority)
         check_request_against_site(self.request, self.settings)
         old = read_plan(replaced.plan) if replaced is not None else None
         inventory = self.group.inventory

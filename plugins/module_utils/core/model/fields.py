@@ -77,6 +77,8 @@ MAXIMUM_SIZE = 4096
 """Most replicas of a session. Linux passes no environment string above 128 KiB to a program, and TF_CONFIG names
 every replica: with `MAXIMUM_ROLE_NAME` this is where it still fits for sure."""
 MAXIMUM_ROLE_NAME = 16
+PRIORITIES = (-1_000_000, 1_000_000)
+"""The lowest and the highest priority of a session."""
 LEAST_SPAN, LONGEST_SPAN = 60, 365 * 24 * 3600
 """Seconds of what hosts keep time of: they look each minute, or more often."""
 
@@ -448,8 +450,7 @@ FIELDS = (
     ),
     _integer(
         "priority",
-        -1000000,
-        1000000,
+        *PRIORITIES,
         "Place in the queue: the highest first.",
         default=0,
         question=Question("Priority", "The highest is launched first"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MODES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MODES, PRIORITIES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
@@ -74,6 +74,7 @@ class Limits:
     """The limits of a resource group; None is no limit.
 
     replicas_per_session counts one session. The others count all sessions of one owner, waiting ones included.
+    priority: the highest that somebody may ask for who is not an admin of the site.
     """
 
     modes: tuple[str, ...] = MODES
@@ -83,6 +84,7 @@ class Limits:
     cpus_per_owner: int | None = None
     memory_per_owner: int | None = None
     accelerators_per_owner: Counts = ()
+    priority: int | None = None
 
     @classmethod
     def from_variable(cls, value: object) -> Limits:
@@ -108,8 +110,9 @@ class Limits:
             raise InvalidInput(problems)
         return cls(**found)
 
-    def check(self, request: Request, owner: str, used: Amounts) -> None:
-        """Refuse a request that goes beyond a limit. used: what the owner's other sessions have.
+    def check(self, request: Request, owner: str, used: Amounts, asks_priority: bool = False) -> None:
+        """Refuse a request that goes beyond a limit. used: what the owner's other sessions have. asks_priority: whether
+        its priority is asked for now, by somebody who is not an admin.
 
         Raises InvalidInput with every violation: used, requested, limit.
         """
@@ -119,6 +122,9 @@ class Limits:
             problems.append(
                 Problem("session_mode", request.mode, f"Group {group} allows {', '.join(self.modes)} only.")
             )
+        if asks_priority and self.priority is not None and request.priority > self.priority:
+            message = f"Group {group} allows {self.priority} at most. An admin of the site may give a higher one."
+            problems.append(Problem("session_priority", request.priority, message))
         requested = amounts_of(request)
         if self.replicas_per_session is not None and requested.replicas > self.replicas_per_session:
             problems.append(
@@ -169,6 +175,10 @@ def _modes(place: str, value: object) -> tuple[str, ...]:
     return tuple(mode for mode in MODES if mode in modes)
 
 
+def _priority(place: str, value: object) -> int:
+    return parse_integer(place, value, *PRIORITIES)
+
+
 def _integer(place: str, value: object) -> int:
     return parse_integer(place, value, 0, _MOST)
 
@@ -181,4 +191,5 @@ _KEYS: dict[str, Callable[[str, Any], Any]] = {
     "cpus_per_owner": lambda place, value: parse_cpus(value, minimum=0),
     "memory_per_owner": lambda place, value: parse_memory(value, minimum=0),
     "accelerators_per_owner": _accelerators,
+    "priority": _priority,
 }

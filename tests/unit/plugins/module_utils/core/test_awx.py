@@ -362,3 +362,20 @@ def test_configure_awx_is_told_all_settings() -> None:
     settings = set(options["argument_specs"]["main"]["options"])
     assert set(VARIABLES["awx_setting_names"]) == settings
     assert set(defaults) == settings - {"awx_execution_environment_image"} | {"awx_state_directory"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "most", "default"),
+    [
+        ([], 1_000_000, 0),
+        ([{}, {"priority": 5}], 1_000_000, 0),
+        ([None, {"priority": 5}], 1_000_000, 0),
+        ([{"priority": 5}, {"priority": 7, "modes": "single-node"}], 7, 0),
+        ([{"priority": -2}], -2, -2),
+    ],
+)
+def test_a_survey_offers_no_priority_that_the_site_does_not_allow(limits: list[Any], most: int, default: int) -> None:
+    made = make_survey("launch", "", ["session_priority", "session_size"], {}, {}, limits=limits)["spec"]
+    assert [(question["max"], question["default"]) for question in made] == [(most, default), (4096, 1)]
+    with pytest.raises(InvalidInput, match=r"cluster_compute_limits\.priority is 'x'"):
+        make_survey("launch", "", ["session_size"], {}, {}, limits=[{"priority": "x"}])

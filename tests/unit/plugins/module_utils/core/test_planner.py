@@ -74,6 +74,7 @@ def planner(
     owner: str = "alice",
     shared_with: Sequence[str] = (),
     asker: Asker = ADMIN,
+    settings: Settings | None = None,
     **hosts: dict[str, Any],
 ) -> ChangePlanner:
     results = {
@@ -86,7 +87,7 @@ def planner(
         owner,
         False,
         group,
-        Settings(),
+        settings or Settings(),
         draw=lambda: str(uuid.uuid4()),
         read_archive=lambda request: read_archive(str(request.image_archive)),
         shared_with=shared_with,
@@ -354,3 +355,27 @@ def test_a_launch_that_has_waited_does_not_share_it_as_it_was_shared_before(queu
     now = advance(before, PENDING, "It was asked for differently.", shared_with=())
     found = planner(request(), shared_with=("bob",), h1=host(now)).decide(before, queued, cleaned_up=True)
     assert (found["status"], found["record"].get("shared_with")) == ("SCHEDULED", None)
+
+
+ALICE = Asker("alice", is_admin=False)
+AT_MOST_5 = Settings.from_variables({"cluster_compute_limits": {"priority": 5}})
+
+
+def test_a_priority_beyond_the_limit_is_for_admins_to_give() -> None:
+    high = request(priority=6)
+    with pytest.raises(InvalidInput, match="session_priority is 6: Group cluster_compute_hosts allows 5 at most"):
+        planner(high, asker=ALICE, settings=AT_MOST_5, h1=host()).run(cleaned_up=True)
+    assert planner(high, settings=AT_MOST_5, h1=host()).run(cleaned_up=True)["status"] == "SCHEDULED"
+    assert planner(request(priority=5), asker=ALICE, settings=AT_MOST_5, h1=host()).run(True)["status"] == "SCHEDULED"
+
+
+def test_who_waits_keeps_the_priority_that_an_admin_gave() -> None:
+    record = waiting(request(priority=9))
+    again = planner(request(priority=9), asker=ALICE, settings=AT_MOST_5, h1=host(record))
+    assert again.run(cleaned_up=True)["status"] == "SCHEDULED"
+    queued = planner(request(priority=9), asker=ALICE, settings=AT_MOST_5, h1=host(record))
+    assert queued.decide(record, queued=True, cleaned_up=True)["status"] == "SCHEDULED"
+    changed = planner(request(priority=8), asker=ALICE, settings=AT_MOST_5, h1=host(record))
+    changed.recreate = True
+    with pytest.raises(InvalidInput, match="session_priority is 8"):
+        changed.run(cleaned_up=True)

@@ -202,3 +202,23 @@ def test_the_settings_of_a_group_hold_its_limits() -> None:
     assert Settings.from_variables({"cluster_compute_limits": {"sessions_per_owner": 2}}).limits == Limits(
         sessions_per_owner=2
     )
+
+
+@pytest.mark.parametrize(("limit", "asked", "why"), [(5, 6, "5"), (0, 1, "0"), (-3, 0, "-3")])
+def test_a_priority_is_asked_for_up_to_the_limit(limit: int, asked: int, why: str) -> None:
+    limits = Limits.from_variable({"priority": limit})
+    limits.check(make_request(priority=limit), "alice", Amounts(), asks_priority=True)
+    limits.check(make_request(priority=asked), "alice", Amounts())
+    NO_LIMITS.check(make_request(priority=1_000_000), "alice", Amounts(), asks_priority=True)
+    with pytest.raises(InvalidInput) as error:
+        limits.check(make_request(priority=asked), "alice", Amounts(), asks_priority=True)
+    assert str(error.value) == (
+        f"session_priority is {asked}: Group cluster_compute_hosts allows {why} at most. An admin of the site may give "
+        "a higher one."
+    )
+
+
+@pytest.mark.parametrize("value", [None, "high", 1.5, True, 1_000_001, [], {"alice": 1}])
+def test_a_limit_of_priorities_is_a_whole_number(value: object) -> None:
+    with pytest.raises(InvalidInput, match=r"limits\.priority is .*whole number from -1000000 to 1000000"):
+        Limits.from_variable({"priority": value})
