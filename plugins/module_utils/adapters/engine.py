@@ -834,9 +834,12 @@ class Engine:
         )
         return str(made["Id"])
 
-    def run_command(self, command: str) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Start what was made ready, and yield what it writes to standard output and error as it comes."""
-        for stream, data in self._start_command("start a command", "read what a command writes", command):
+    def run_command(self, command: str, seconds: float | None = None) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Start what was made ready, and yield what it writes to standard output and error as it comes.
+
+        seconds: as in `execute`.
+        """
+        for stream, data in self._start_command("start a command", "read what a command writes", command, seconds):
             yield (data, None) if stream == OUT else (None, data)
 
     def _start_command(

@@ -37,6 +37,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     SHELL,
     environment_file,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.logins import UNREAD
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import runtime_proof
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Change
 from ansible_collections.cluster_compute.session.plugins.module_utils.replica import session_run
@@ -59,10 +60,6 @@ SECONDS = 300.0
 """For how long to wait for another apt-get to end."""
 
 SESSION_RUN = "session_run"
-UNREAD = ("/etc/hosts.allow", "/etc/hosts.deny", "/etc/ld.so.preload", "/etc/nologin")
-"""Files of an image that are meant for its own programs, and that no setting keeps OpenSSH and what it is made of from
-reading: the rules of libwrap, what every program has to load, who may log in."""
-
 _RUNS = (
     (0, ("/bin/true",)),
     (2, ("--on", "nobody", "/bin/true")),

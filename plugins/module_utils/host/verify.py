@@ -34,7 +34,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.first_program import in_front
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.logins import login_pairs
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import logins
 
 ICMP_OVERHEAD = {4: 28, 6: 48}
 """Bytes of IP and ICMP headers around a ping's data (RFC 791, RFC 792, RFC 8200, RFC 4443)."""
@@ -71,19 +73,22 @@ def verify(
     public_keys: Mapping[str, Mapping[str, str]],
     patience: float = PATIENCE,
     check: Callable[[], None] = lambda: None,
+    put_back: Callable[[], object] = lambda: None,
 ) -> list[dict[str, Any]]:
     """Wait at most *timeout* seconds for every replica on *host*, then prove its network.
 
     public_keys: public keys of the session's replicas, as far as they are known here. patience: seconds
     until peers on other hosts have to answer; with 0, as they may not be started yet, neither they are asked nor is
     waited for replicas here that may need them to get ready. check: called while anything is waited for; what it raises
-    ends that.
+    ends that. put_back: corrects what programs of the replicas have changed of their names; what it returns is false
+    where that was nothing.
     Returns one dict per replica: name, host, container, rank, address, status, interface, mtu. Raises
     VerificationFailed with everything that is wrong, PeersSilent where that is nothing but peers.
     """
     replicas = plan.on(host)
     deadline = time.monotonic() + timeout
     results = wait_until_ready(engine, plan, replicas, deadline, waits=bool(patience), check=check)
+    put_back()
     if plan.network is not None:
         for replica, result in zip(replicas, results):
             result.update(_prove_interface(plan.network, replica, result["pid"]))
@@ -98,6 +103,7 @@ def verify(
             _prove_packets(plan, plan.network.port, host, results[0], patience, check)
         if plan.network.tunnel is not None:
             _prove_tunnel(plan, plan.network.tunnel.link, host)
+        _prove_logins(engine, plan, host, patience, check, put_back)
     if plan.ssh_port is not None:
         for replica, result in zip(replicas, results):
             if replica.rank == 0:
@@ -256,6 +262,30 @@ def _prove_server(replica: Replica, pid: int) -> None:
 
 def _lines(text: str) -> list[str]:
     return text[-LONGEST_OUTPUT:].strip().splitlines()
+
+
+def _prove_logins(
+    engine: Engine,
+    plan: Plan,
+    host: str,
+    patience: float,
+    check: Callable[[], None],
+    put_back: Callable[[], object],
+) -> None:
+    """Prove that replicas log in to each other. Servers of other hosts may still be coming up."""
+    own, others = login_pairs(plan, host)
+    failures = logins.failures(engine, own)
+    if failures and put_back():  # an entrypoint has changed names meanwhile
+        failures = logins.failures(engine, own)
+    if failures:
+        raise VerificationFailed("\n".join(failures))
+    deadline = time.monotonic() + patience
+    while failures := logins.failures(engine, others):
+        if time.monotonic() > deadline:
+            raise PeersSilent("\n".join(failures))
+        check()
+        put_back()
+        time.sleep(1)
 
 
 def _last_output(text: str) -> str:

@@ -20,7 +20,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.listeners import listens
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment, paths
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import (
+    accounts,
+    environment,
+    logins,
+    paths,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
@@ -40,7 +45,7 @@ MADE_FOR = "# Made for session"
 LISTENING_SECONDS = 2.0
 """For how long a server that was just started may not listen yet."""
 
-SERVER_ENVIRONMENT = {"LD_PRELOAD": "", "LD_AUDIT": "", "OPENSSL_CONF": "/dev/null"}
+SERVER_ENVIRONMENT = {"LD_PRELOAD": "", "LD_AUDIT": "", "OPENSSL_CONF": "/dev/null", "GSS_MECH_CONFIG": "/dev/null"}
 """What an image sets for its own programs must not reach the SSH server, which has its own loader and libraries."""
 
 
@@ -63,8 +68,27 @@ def start_server(context: Context, container: str, replica: Replica) -> None:
     if code != 0:
         raise EngineError(
             f"The SSH server of {replica.container} on {context.host} could not be started: it ended with exit "
-            f"code {code}. {(error + out).strip()}"
+            f"code {code}. {(error + out).strip().rstrip('.')}.{in_the_way(context.engine, replica.container)}"
         )
+
+
+def in_the_way(engine: Engine, container: str) -> str:
+    """Return, in a sentence after a blank, what of a replica's own files may keep its user from logging in."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
+
+    try:
+        files = {path: engine.read_file(container, path) for path in logins.READ}
+        configuration = (engine.inspect(container) or {})["Config"]
+        uid, _gid = image_user(files[accounts.PASSWD], configuration["User"])
+        variables = dict(text.partition("=")[::2] for text in configuration.get("Env") or ())
+        run = logins.run_at_login(files, uid, variables.get("HOME", ""))
+        found = logins.obstacles(files, uid, [path for path in run if engine.has_path(container, path)])
+        if not ssh_runtime.is_of_this_release():
+            unread = [path for path in logins.UNREAD if engine.has_path(container, path)]
+            found += [f"{path}, which the SSH runtime of the host still reads: run prepare_hosts." for path in unread]
+    except (EngineError, LookupError) as error:
+        found = [str(error)]
+    return f" In the way in {container} may be: {' '.join(found)}" if found else ""
 
 
 def has_own_server(context: Context, container: str, replica: Replica) -> bool:

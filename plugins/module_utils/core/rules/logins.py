@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which logins prove that the SSH of a session works, and what of an image may be in the way of one that fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts
+
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica
+
+    Pairs = list[tuple[Replica, Replica]]
+
+NSSWITCH = "/etc/nsswitch.conf"
+READ = (accounts.PASSWD, accounts.SHADOW, NSSWITCH)
+"""Files of an image by whose content `obstacles` sees what is in the way."""
+
+UNREAD = ("/etc/hosts.allow", "/etc/hosts.deny", "/etc/ld.so.preload", "/etc/nologin")
+"""Files of an image that are meant for its own programs, and that no setting keeps OpenSSH and what it is made of from
+reading: the rules of libwrap, what every program has to load, who may log in. The SSH runtime is built so that it does
+not; that of an earlier release reads them."""
+
+_RUN_BY_SSH = ("/etc/ssh/sshrc", "{home}/.ssh/rc")
+_START_FILES = {
+    "bash": ("/etc/bash.bashrc", "{home}/.bashrc"),
+    "zsh": ("/etc/zshenv", "/etc/zsh/zshenv", "{home}/.zshenv"),
+    "csh": ("/etc/csh.cshrc", "{home}/.cshrc"),
+    "tcsh": ("/etc/csh.cshrc", "{home}/.tcshrc", "{home}/.cshrc"),
+    "fish": ("/etc/fish/config.fish", "{home}/.config/fish/config.fish"),
+}
+"""What shells read before a command that a login brings, by the name of the shell."""
+
+
+def login_pairs(plan: Plan, host: str) -> tuple[Pairs, Pairs]:
+    """Return who of a host logs in to whom: to replicas of the same host, and to those of another.
+
+    All replicas have the same list of known hosts and take the same keys, and those of one role on one host are made of
+    the same image with the same mounts and command, so that the first of them stands for all. Those that do, of one
+    image, as users of the same name, form a ring in the order of ranks: each logs in to the next, who is alone to
+    itself. So each is a client and a server once, and a launch performs as many logins as there are roles on hosts,
+    however many replicas they have.
+    """
+    rings: dict[str, dict[tuple[str, str], Replica]] = {}
+    for replica in plan.replicas:
+        rings.setdefault(replica.image, {}).setdefault((replica.role, replica.host), replica)
+    pairs: Pairs = []
+    for by_place in rings.values():
+        ring = list(by_place.values())
+        pairs += [(client, server) for client, server in zip(ring, [*ring[1:], ring[0]]) if client.host == host]
+    return [pair for pair in pairs if pair[1].host == host], [pair for pair in pairs if pair[1].host != host]
+
+
+def run_at_login(files: Mapping[str, str | None], uid: int, home: str) -> list[str]:
+    """Return the files that are run at each login of a user, where they exist. files: as `obstacles` has them."""
+    found = accounts.Accounts(files.get(accounts.PASSWD))
+    shell = os.path.basename(accounts.shell_of(found, uid))
+    home = (home or accounts.home_of(found, uid)).rstrip("/")
+    return [path.format(home=home) for path in (*_RUN_BY_SSH, *_START_FILES.get(shell, ()))]
+
+
+def obstacles(files: Mapping[str, str | None], uid: int, run: Collection[str]) -> list[str]:
+    """Return, in sentences, what of a replica's files may keep its user from logging in.
+
+    files: those of `READ` by path, None where there is no such file. uid: of the user that the image runs as. run:
+    files that exist and are run at each login.
+    """
+    found = []
+    known = accounts.Accounts(files.get(accounts.PASSWD))
+    name = accounts.name_of(known, uid)
+    if not name:
+        found.append(f"{accounts.PASSWD} has no user with the number {uid}.")
+    shell = accounts.shell_of(known, uid)
+    if name and os.path.basename(shell) in accounts.NO_LOGIN:
+        found.append(f"{accounts.PASSWD} gives {name} the shell {shell or 'of nobody'!r}, which lets nobody in.")
+    for line in (files.get(accounts.SHADOW) or "").splitlines():
+        fields = line.split(":")
+        if name and fields[0] == name and len(fields) > 1 and fields[1].startswith("!"):
+            found.append(f"{accounts.SHADOW} locks the password of {name} by '!'.")
+        if name and fields[0] == name and len(fields) > 7 and fields[7]:
+            found.append(f"{accounts.SHADOW} has a day on which the account {name} expires.")
+    for line in (files.get(NSSWITCH) or "").splitlines():
+        database, colon, sources = line.partition("#")[0].partition(":")
+        if colon and database.strip() in ("passwd", "hosts") and not {"files", "compat"} & {*sources.split()}:
+            found.append(f"{NSSWITCH} does not look in files for {database.strip()}: {line.strip()!r}.")
+    return found + [f"{path} is run at each login." for path in run]

@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Log in from one replica to another as launchers do: by the session's client, by key, to the user's own shell."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import background
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import RUNTIME
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import (
+    SERVER_ENVIRONMENT,
+    in_the_way,
+)
+
+PARALLEL = 16
+SECONDS = 20.0
+"""For how long a login may take: that of a replica with a tenth of a core takes two, start files of a shell more."""
+CONNECT_SECONDS = 5
+ENDING_SECONDS = 5.0
+"""For how long a login whose output has ended may still be listed as running."""
+LONGEST = 2048
+"""Bytes of what a failed login wrote that are kept: a start file may write without end."""
+
+
+def failures(engine: Engine, pairs: Iterable[tuple[Replica, Replica]]) -> list[str]:
+    """Perform each of the logins once, side by side; return, in sentences, why those that fail do."""
+    with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+        return [found for found in pool.map(lambda pair: _failure(engine, *pair), list(pairs)) if found]
+
+
+def _failure(engine: Engine, client: Replica, server: Replica) -> str:
+    said = _login(engine, client, server)
+    if said is None:
+        return ""
+    where = server if server.host == client.host else client
+    return (
+        f"{client.name} on {client.host} cannot log in to {server.name} by SSH as the launchers of programs do: "
+        f"{said}.{in_the_way(engine, where.container)}"
+    )
+
+
+def _login(engine: Engine, client: Replica, server: Replica) -> str | None:
+    """Return what a login said that failed, None where it went well. Raises EngineError."""
+    options = ["-T", "-o", "LogLevel=ERROR", "-o", f"ConnectTimeout={CONNECT_SECONDS}"]
+    command = [f"{RUNTIME}/bin/ssh", *options, server.name, "exit 0"]
+    made = engine.prepare_command(client.container, command, "", "", SERVER_ENVIRONMENT)
+    said, deadline, is_late = b"", time.monotonic() + SECONDS, False
+    try:
+        for out, err in engine.run_command(made, SECONDS):
+            said = (said + (out or b"") + (err or b""))[:LONGEST]
+            is_late = time.monotonic() > deadline
+            if is_late:
+                break
+    except EngineError:
+        is_late = engine.command_state(made)[0]
+        if not is_late:
+            raise
+    code = None if is_late else _exit_code(engine, made)
+    if code == 0:
+        return None
+    if code is None:
+        background.send({engine.command_state(made)[1]} - {0}, signal.SIGKILL)
+    text = " ".join(said.decode("utf-8", "replace").split()).rstrip(".")
+    how = f"it had not ended after {SECONDS:.0f} seconds" if code is None else f"exit code {code}"
+    return f"{text} ({how})" if text else how
+
+
+def _exit_code(engine: Engine, command: str) -> int | None:
+    """Return how a command ended whose output has; the engine may need a moment to notice. None where it goes on."""
+    deadline = time.monotonic() + ENDING_SECONDS
+    while True:
+        is_running, _process, code = engine.command_state(command)
+        if not is_running:
+            return code
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.05)

@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A launch proves real logins: what an image has for its own programs is not in the way, and what is gets named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import RUNTIME
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import logins, ssh_runtime
+from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, Host, output_of
+
+pytestmark = pytest.mark.usefixtures("ssh_runtime")
+
+FOR_OTHERS = """
+mkdir -p /etc/gss /etc/ssl /usr/lib/ssl /etc/ssh/ssh_config.d
+echo 'ALL: ALL' >/etc/hosts.deny
+echo 'sshd: ALL: DENY' >/etc/hosts.allow
+echo 'Nobody logs in here.' >/etc/nologin
+echo /lib/no-such-library.so >/etc/ld.so.preload
+echo '} nonsense' >/usr/lib/ssl/openssl.cnf
+echo 'nonsense 1.2.3 /lib/none.so' >/etc/gss/mech
+echo 'Nonsense yes' | tee /etc/ssh/sshd_config /etc/ssh/ssh_config >/etc/environment
+"""
+"""What an image has in /etc that would keep the programs of a session from working, were it meant for them."""
+
+
+@pytest.fixture
+def image_with(host: Host) -> Iterator[Callable[..., str]]:
+    """Return what makes an image by a script; it is removed after the test."""
+    name = "cluster-compute/with:latest"
+
+    def make(script: str, user: str = "0") -> str:
+        output_of("docker", "run", "--name", "for-logins", "--network", "none", BUSYBOX, "sh", "-c", script)
+        output_of("docker", "commit", "--change", f"USER {user}", "for-logins", name)
+        output_of("docker", "rm", "for-logins")
+        return name
+
+    yield make
+    host.clear()
+    output_of("docker", "rmi", "-f", name)
+
+
+@pytest.mark.parametrize("user", ["0", "1000"])
+def test_what_an_image_has_for_its_own_programs_is_not_in_the_way(
+    host: Host, image_with: Callable[..., str], user: str
+) -> None:
+    session = host.launch(size=2, image=image_with(FOR_OTHERS, user))
+    assert session.run_in("main1", f"{RUNTIME}/bin/ssh", "sub1", "hostname").strip() == "sub1"
+    said = session.run_in("sub1", f"{RUNTIME}/bin/session-run", "hostname")
+    assert sorted(said.splitlines()) == ["main1: main1", "sub1: sub1"]
+
+
+REFUSED = {
+    "users": ("echo 'passwd: sss' >/etc/nsswitch.conf", "/etc/nsswitch.conf does not look in files for passwd"),
+    "names": ("echo 'hosts: dns' >/etc/nsswitch.conf", "/etc/nsswitch.conf does not look in files for hosts"),
+    "sshrc": ("mkdir -p /etc/ssh; echo 'sleep 1000' >/etc/ssh/sshrc", "/etc/ssh/sshrc is run at each login."),
+    "rc": (
+        "mkdir -p /.ssh /root/.ssh; echo 'yes' | tee /root/.ssh/rc >/.ssh/rc",
+        "/.ssh/rc is run at each login.",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_launch_names_what_keeps_its_replicas_from_logging_in(
+    host: Host, image_with: Callable[..., str], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "SECONDS", 3.0)
+    script, named = REFUSED[what]
+    session = host.plan(size=2, image=image_with(script))
+    session.bring("held")
+    with pytest.raises(SessionError, match=r"SSH .*In the way in demo-(main1|sub1) may be: ") as failed:
+        session.bring("started")
+    assert named in str(failed.value)
+
+
+def test_a_runtime_of_an_earlier_release_is_told_with_the_file(
+    host: Host, image_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = image_with("echo 'ALL: ALL' >/etc/hosts.deny")
+    session = host.launch(size=2, image=image)
+    for name in session.containers():
+        session.run_in(name, "sh", "-c", "echo 'passwd: sss' >/etc/nsswitch.conf")
+    monkeypatch.setattr(ssh_runtime, "is_of_this_release", lambda: False)
+    with pytest.raises(SessionError, match=r"/etc/hosts\.deny, which the SSH runtime of the host still reads"):
+        session.bring("verified")
