@@ -423,6 +423,18 @@ class SessionDirectory:
         """Remember how often the replica *name* was started again."""
         write_file(self.replicas / f"{name}.restarts", f"{count}\n")
 
+    def read_corrections(self, name: str) -> tuple[str, int]:
+        """Return since when the replica *name* had run when its names were put back last, and how often they were."""
+        try:
+            since, count = (self.replicas / f"{name}.corrected").read_text(encoding="ascii").split()
+            return since, int(count)
+        except (OSError, ValueError):
+            return "", 0
+
+    def write_corrections(self, name: str, since: str, count: int) -> None:
+        """Remember what `read_corrections` returns."""
+        write_file(self.replicas / f"{name}.corrected", f"{since} {count}\n")
+
     def expect(self, name: str) -> None:
         """Remember that the replica *name* comes to this host with a change of a session that runs."""
         write_file(self.replicas / f"{name}.arriving", "")

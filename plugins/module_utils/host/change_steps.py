@@ -274,6 +274,8 @@ def amend(
     begun = time.monotonic()
     proof = prove(state, engine, plan, host, timeout, patience)
     made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
+    if archive.problems and "warnings" in proof:
+        proof["warnings"] = [*archive.problems, *proof["warnings"]]
     return {**made, **proof}
 
 

@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PREPARING,
     RUNNING,
     Record,
+    is_stub,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
@@ -34,7 +35,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Claim,
     ClaimAnswer,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, reservation, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
+    firewall_rules,
+    names,
+    reservation,
+    steps,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_records,
@@ -49,6 +55,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.verif
     wait_until_ready,
 )
 
+PUT_BACK_SECONDS = 5.0
+"""For how long a proof waits for who works on a session, to put its names back; the timer does so as well."""
 GIVE_UP_SECONDS = 5.0
 """For how long a host that could not start a session waits for who works on it, to tell others."""
 
@@ -295,13 +303,32 @@ def prove(
 ) -> dict[str, Any]:
     """Prove that the replicas here work; return ``replicas``, or ``unproven`` where peers did not answer in time.
 
+    ``warnings`` says what programs of the replicas had changed of their names, which is put back.
+
     check: as in `verify`, which raises.
     """
     session = state.session(plan.session.id)
+    corrected: list[str] = []
+
+    def put_back() -> list[str]:
+        found: list[str] = []
+        if names.look(engine, session, plan, host):
+            with suppress(StateError), state.working_on(plan.session.id, PUT_BACK_SECONDS):
+                here = session.read_record()
+                if here is not None and not is_stub(here) and read_plan(here.plan) == plan:
+                    found = names.put_back(plan, names.look(engine, session, plan, host))
+        corrected.extend(found)
+        return found
+
     try:
-        replicas = verify(engine, plan, host, timeout, session.read_public_keys(), patience, check)
+        replicas = verify(engine, plan, host, timeout, session.read_public_keys(), patience, check, put_back)
     except PeersSilent as error:
-        return {"unproven": str(error)}
+        return {"unproven": str(error), **_warned(corrected)}
     if session.made_file.exists():
         remove_probes(session, plan.session.id)
-    return {"replicas": replicas}
+    put_back()
+    return {"replicas": replicas, **_warned(corrected)}
+
+
+def _warned(corrected: list[str]) -> dict[str, list[str]]:
+    return {"warnings": corrected} if corrected else {}

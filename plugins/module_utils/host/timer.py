@@ -3,7 +3,8 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """What a host's timer does, each time that it runs: count what owners use, look at the time of sessions,
-write figures for the site's monitoring, look at the disks, and say which session has which card."""
+put names back in replicas, write figures for the site's monitoring, look at the disks, and say which session has which
+card."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.disk import enforce_limits
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import keep_time
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.names import keep_names
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import count_use
 
 STATE_SECONDS = 60.0
@@ -55,6 +57,7 @@ def look(state: StateDirectory) -> int:
         works = [
             (partial(_count_use, state), "What owners use could not be counted"),
             (partial(_keep_time, engine, state), "The time of sessions could not be kept"),
+            (partial(keep_names, engine, state), "Names in replicas could not be looked at"),
             figures,
             (partial(_look_at_disks, engine, state), "What replicas write is not known"),
             cards,

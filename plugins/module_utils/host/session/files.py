@@ -18,8 +18,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     write_file,
     write_in_place,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
+    Network,
+    Replica,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment, names
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.names import read_text
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
     Context,
     PublicKeys,
@@ -51,7 +55,8 @@ def file_steps(context: Context, public_keys: PublicKeys) -> Stage:
             steps.append(step := _write_step(folder / name, content))
             context.written |= set() if step is None else {folder / name}
         if context.network is not None:
-            steps.append(_write_step(context.directory.hosts_file(replica.name), _hosts_file(context)))
+            own_names = _hosts_file(context, context.network, replica.name)
+            steps.append(_write_step(context.directory.hosts_file(replica.name), own_names))
         if context.has_ssh:
             steps += _owner_steps(context, replica.name)
     if context.has_ssh:
@@ -130,17 +135,14 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
     return files
 
 
-def _hosts_file(context: Context) -> str:
-    """Return /etc/hosts: every replica, the own one included, has exactly one address, the session's.
-
-    The lines with mapped addresses are for programs that listen for both families and look up who has called them
-    (PyTorch). The C library finds such a line by its address alone: a name without the dot is not that of the line, so
-    it keeps its one address. `TRIM_DOMAINS` takes the dot away from what is found.
-    """
-    lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
-    lines += [f"{peer.address}\t{peer.name}" for peer in context.members]
-    lines += [f"::ffff:{peer.address}\t{peer.name}." for peer in context.members]
-    return "\n".join(lines) + "\n"
+def _hosts_file(context: Context, network: Network, name: str) -> str:
+    """Return what /etc/hosts of a replica has to be: what its programs have added, and is no contradiction, stays."""
+    path, own = context.directory.hosts_file(name), names.hosts_file(context.members)
+    try:
+        found = read_text(path, len(own) + names.MOST_ADDED)
+    except OSError:
+        found = None
+    return names.corrected(found, own, [member.name for member in context.members], network.subnet)
 
 
 def _digest_of(path: Path) -> str:
