@@ -436,7 +436,7 @@ def stages_in_memory(
 
 
 def verify_in_memory(
-    _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, patience: float = 1, check: Any = None
+    _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, patience: float = 1, *_given: Any
 ) -> list[dict[str, Any]]:
     """Return what works, where peers are waited for."""
     return list(wait_in_memory(None, plan, plan.on(host), 0, waits=bool(patience)))
@@ -897,6 +897,7 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(launch_steps, "verify", verify_in_memory)
         patch.setattr(host_verify, "verify", verify_in_memory)
         patch.setattr(launch_steps, "wait_until_ready", wait_in_memory)
+        patch.setattr(launch_steps.names, "look", lambda *_given: {})  # no program runs that could write
         patch.setattr(link, "session_links", lambda: dict(NOW.host.links))
         patch.setattr(link, "delete_link", remove_link)
         patch.setattr(firewall, "sessions", lambda: dict(NOW.host.rules))
