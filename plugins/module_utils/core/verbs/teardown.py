@@ -199,13 +199,17 @@ def _judge_elsewhere(state: State, answers: Mapping[str, SessionAnswer], scope: 
     """Return the state with why sessions were left alone, and the ids of those to remove nevertheless."""
     found: dict[str, SessionElsewhere] = {}
     for session in [session for answer in answers.values() for session in answer.elsewhere]:
-        if session.status not in ENDED:
-            known = found.get(session.id, session)
-            hosts = tuple(dict.fromkeys([*known.hosts, *session.hosts]))
-            group = known.resource_group or session.resource_group
-            found[session.id] = replace(session, resource_group=group, hosts=hosts)
+        known = found.get(session.id, session)
+        found[session.id] = replace(
+            session,
+            hosts=tuple(dict.fromkeys([*known.hosts, *session.hosts])),
+            resource_group=known.resource_group or session.resource_group,
+            status=session.status if known.status in ENDED else known.status,
+        )
     mine = [key for key, session in sorted(found.items()) if scope.may_end(session.resource_group, session.hosts)]
-    lines = [_line_of(session, scope) for key, session in sorted(found.items()) if key not in mine]
+    # Of one that has ended a line is left, which harms nobody.
+    alive = {key: session for key, session in sorted(found.items()) if session.status not in ENDED}
+    lines = [_line_of(session, scope) for key, session in alive.items() if key not in mine]
     return {**state, "elsewhere": lines}, mine
 
 

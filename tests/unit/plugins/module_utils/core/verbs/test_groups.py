@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     ERROR,
     PENDING,
     RUNNING,
+    TERMINATED,
     Record,
     group_of,
     is_stub,
@@ -295,6 +296,22 @@ def test_who_waits_in_a_group_that_was_renamed_is_not_stranded_in_silence(world:
     for name in ("ash", "elm", "fir"):
         assert "failure" not in run(world, "pool_d", "teardown", name)
     assert (world.copies("ash"), world.places("elm")) == ({}, {})
+
+
+def test_the_line_of_one_that_has_ended_fails_no_teardown_and_goes_with_any_once_its_group_is_gone(
+    world: World,
+) -> None:
+    launch(world, of("pool_a", batch_command="true", hosts=["h2"]))
+    world.hosts["h2"].go_on(ends=True)
+    run(world, "pool_a", "gc")
+    before = world.copies("ash")
+    assert {copy.status for copy in before.values()} == {TERMINATED}
+    for group in (DEFAULT_GROUP, "pool_b"):
+        assert "failure" not in run(world, group, "teardown", "ash")
+        assert world.copies("ash") == before
+    world.groups["pool_c"] = world.groups.pop("pool_a")
+    assert "failure" not in run(world, "pool_c", "teardown", "ash")
+    assert world.copies("ash") == {}
 
 
 WANTED = st.builds(
