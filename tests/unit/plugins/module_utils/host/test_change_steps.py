@@ -16,8 +16,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     QueueTicket,
+    Record,
     advance,
     new_record,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
@@ -104,3 +106,37 @@ def test_a_host_to_which_a_replica_moves_takes_over_for_how_long_its_session_has
         assert part("h2").read_times() is None, "it keeps the time of its part"
         carry_on(part("h3"), 3000)
         assert part("h3").read_times()["ran"] == 4000.0, "what it knows itself is more"
+
+
+def test_a_witness_agrees_to_one_content_of_a_revision_and_only_to_what_follows_from_what_it_knows(
+    tmp_path: Path,
+) -> None:
+    with in_memory() as worlds:
+        world = World(tmp_path, (2000,) * 5)
+        worlds.append(world)
+        wanted = {"name": "ash", "cpus": "2", "max_replicas_per_host": 1, "on_host_loss": "replace"}
+        world.launch(request(size=2, **wanted))
+        copies = world.copies("ash")
+        whole = copies["h1"]
+        witness, stranger = (
+            next(name for name in world.hosts if (name in copies) == known and name not in whole.hosts)
+            for known in (True, False)
+        )
+
+        def agree(host: str, change: str, hosts: tuple[str, ...], after: Record) -> dict[str, Any]:
+            stub = replace(stub_of(after), hosts=hosts, revision=after.revision + 1)
+            change_of = {"lease_owner": change, "change_id": change, "host": host}
+            known = {"judged_revision": after.revision, "judged_hosts": list(after.hosts)}
+            given = {"state": "agreed", "record": encode(stub), **change_of, **known}
+            return world.hosts[host].call("session_host", given)
+
+        changed = "was changed while this run was at work"
+        assert "is not known here" in agree(stranger, "a", ("h1", "h3"), whole)["msg"]
+        other = replace(whole, hosts=("h2", "h4"), revision=copies[witness].revision)
+        assert changed in agree(witness, "a", ("h4",), other)["msg"]
+        assert agree(witness, "a", ("h1", "h3"), whole)["actions"] == ["update record ash"]
+        assert agree(witness, "a", ("h1", "h3"), whole)["actions"] == [], "as often as it is asked"
+        assert changed in agree(witness, "b", ("h2", "h4"), whole)["msg"]
+        kept = world.copies("ash")[witness]
+        assert (kept.revision, kept.hosts) == (whole.revision + 1, ("h1", "h3"))
+        assert changed in agree(witness, "b", ("h2", "h4"), replace(whole, revision=kept.revision))["msg"]

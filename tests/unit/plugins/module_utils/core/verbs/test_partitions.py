@@ -12,11 +12,13 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory
@@ -201,3 +203,36 @@ def test_a_controller_that_stops_for_long_in_the_midst_of_a_replacement_starts_n
 ) -> None:
     """Its leases have run out when the controller on the other side begins; goes_on: else it was killed."""
     assert any(not stopped(groups, hosts, moment, is_main_first, goes_on) for moment in range(hosts, 60, 2))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_replacement_that_no_host_can_finish_gives_the_session_back_what_it_had(
+    groups: Callable[..., World], size: int, is_back: bool
+) -> None:
+    """is_back: whether the lost host comes back while the others fail to take over."""
+    group = groups()
+    group.launch(request(size))
+    before, revision = containers(group), max(contents(group))
+    group.hosts["h2"].is_up = False
+    free = [host for host in group.hosts.values() if host.name not in {name for _container, name in before}]
+    for host in free:
+        host.create = partial(fail, group, "h2" if is_back else "")  # type: ignore[method-assign]
+    group.schedule()
+    newest = max(contents(group))
+    assert newest > revision + 1, "the hosts had let go of h2"
+    assert contents(group)[newest] == contents(group)[revision], "the places are those of before"
+    assert containers(group) == before
+    for host in free:
+        del host.create
+    group.hosts["h2"].is_up = True
+    check_healed(group, before, group.copies(NAME))
+    assert containers(group) == before
+    group.check_names()
+
+
+def fail(group: World, comes_back: str, *_given: object) -> None:
+    """Start nothing, as on a host whose engine is broken; meanwhile another host comes back."""
+    if comes_back:
+        group.hosts[comes_back].is_up = True
+    raise EngineError("The runtime is gone.")
