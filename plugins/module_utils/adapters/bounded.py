@@ -33,6 +33,8 @@ AGAIN = 5.0
 """Seconds for what has hung before."""
 TO_END = 10.0
 """Seconds for a child that has given its result, and does what nobody waits for."""
+LONGEST_POLL = 86400.0
+"""Seconds; poll(2) takes no more than 24 days."""
 LAST_SECONDS = 1.0
 """Seconds for a child to go that was killed."""
 
@@ -206,8 +208,10 @@ def _result_of(pipe: int, what: str, seconds: float, held: set[str]) -> Any:
     while True:
         first = min(waits.values())
         left = first[0] - time.monotonic()
-        if not poll.poll(max(0.0, left) * 1000):
-            raise Hung(first[1], first[2])
+        if not poll.poll(max(0.0, min(left, LONGEST_POLL)) * 1000):
+            if left <= LONGEST_POLL:
+                raise Hung(first[1], first[2])
+            continue
         found = os.read(pipe, 1 << 20)
         if not found:
             raise Crashed("its process has ended without an answer")

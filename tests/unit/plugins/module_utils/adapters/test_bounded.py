@@ -78,6 +78,13 @@ def test_what_hangs_is_given_up_by_its_name(dead: str) -> None:
     assert failed(caught.value) == {"failed": True, "sick": True, "hangs": True, "msg": str(caught.value)}
 
 
+def test_one_may_wait_for_longer_than_the_kernel_does_at_once(dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bounded(lambda: "done", "a job of a year", 365 * 86400) == "done"
+    monkeypatch.setattr(module, "LONGEST_POLL", 0.02)
+    with pytest.raises(Hung, match="within 0 seconds"):
+        bounded(partial(read, dead), "the disk", 0.1)
+
+
 def test_the_part_that_hangs_is_named_and_not_the_whole(dead: str) -> None:
     def work() -> str:
         with waiting_for("the network", 60):
