@@ -13,7 +13,12 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ENDED,
+    RUNNING,
+    Record,
+    group_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
@@ -34,7 +39,10 @@ def find_login(group: GroupFacts, name: str, resource_group: str, asker: Asker) 
 
     Raises InvalidInput where that cannot be: it does not run, it is somebody else's, its main1 is out of reach.
     """
-    record = check_login(_meant(group.cluster_state().named(name)), name, resource_group, asker)
+    named = group.cluster_state().named(name)
+    # Groups that share hosts may have a name both.
+    own = [record for record in named if group_of(record) == resource_group]
+    record = check_login(_meant(own) or _meant(named), name, resource_group, asker)
     plan = validate_plan(record.plan)
     _check_main(group, plan.replicas[0])
     users: dict[str, str] = {}

@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.o
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record, group_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     NO_JOB,
     Line,
@@ -142,6 +142,7 @@ def known_sessions(
                 "revision": record.revision,
                 "owner": record.owner,
                 "shared_with": list(record.shared_with),
+                "resource_group": group_of(record),
                 "hosts": list(record.hosts),
                 "host": host,
                 "members": _members(record, host),
@@ -166,7 +167,7 @@ def known_sessions(
 
 def _nothing_known(session_id: str) -> dict[str, Any]:
     nothing: dict[str, Any] = {"hosts": [], "members": {}, "replicas": {}, "jobs": {}}
-    return {"id": session_id, "status": "", "revision": 0, "ended": None, **whose({}), **nothing}
+    return {"id": session_id, "status": "", "revision": 0, "resource_group": "", "ended": None, **whose({}), **nothing}
 
 
 def _members(record: Record, host: str | None) -> dict[str, str]:

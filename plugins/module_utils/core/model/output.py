@@ -58,8 +58,8 @@ class JobCopy:
 class SessionCopy:
     """What a host says of a session that it has a record or output of.
 
-    status: of its record, empty where it has none. ended: in seconds since 1970. host: what this host is called in its
-    plan. members: what each replica here is doing. replicas: how those ended that were removed. jobs: by id.
+    status, resource_group: of its record, empty where it has none. ended: in seconds since 1970. host: what this host
+    is called in its plan. members: what each replica here is doing. replicas: how those ended that were removed. jobs: by id.
     """
 
     id: str
@@ -67,6 +67,7 @@ class SessionCopy:
     revision: int = 0
     owner: str = ""
     shared_with: tuple[str, ...] = ()
+    resource_group: str = ""
     ended: Optional[float] = None
     host: Optional[str] = None
     hosts: tuple[str, ...] = ()

@@ -93,6 +93,8 @@ def choose(
 ) -> Chosen:
     """Return the session that is meant: one that is recorded before those that have ended, else the newest.
 
+    Of several that are recorded it is that of the resource group: groups that share hosts may have a name both.
+
     A job tells which session is meant, but a batch command does not: it is the one of the session that is meant without
     it. asker: who asks for it. job_variable: what names the job. Raises InvalidInput where there is no such session or
     job, and where it is somebody else's.
@@ -121,14 +123,18 @@ def choose(
         nothing = f"The resource group {resource_group} has no such session, and keeps nothing of one that has ended."
         raise InvalidInput.single(variable, value, " ".join([nothing, *notes]))
     ages = {
-        key: max((bool(copy.status), float(copy.ended or 0)) for copy in session_copies)
+        key: (
+            any(copy.status for copy in session_copies),
+            any(copy.resource_group == resource_group for copy in session_copies),
+            max(float(copy.ended or 0) for copy in session_copies),
+        )
         for key, session_copies in meant.items()
     }
     found = max(ages, key=lambda key: (ages[key], key))
     _check(asker, name, copies[found])
     statuses = {copy.status for copy in copies[found]}
-    if statuses <= {"", *ENDED} and ages[found][1]:
-        notes.insert(0, f"Session {name} ({found}) ended at {time_of(int(ages[found][1]) * 10**9)[:19]}Z.")
+    if statuses <= {"", *ENDED} and ages[found][2]:
+        notes.insert(0, f"Session {name} ({found}) ended at {time_of(int(ages[found][2]) * 10**9)[:19]}Z.")
     elif PENDING in statuses:
         notes.insert(0, f"Session {name} ({found}) waits in the queue, so nothing of it runs.")
     if job == BATCH:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,6 +98,11 @@ def test_of_sessions_of_one_name_that_which_has_not_ended_is_meant(hosts: dict[s
             find({"h1": facts(*records)})
     hosts["h1"]["records"] = [encode(ended), *hosts["h1"]["records"]]
     assert find(hosts).plan.session.name == "train"
+    # Another one of this name is that of the resource group.
+    theirs = replace(session(7, PENDING), request=request(resource_group="pool").to_dict())
+    hosts["h1"]["records"] = [encode(theirs), *hosts["h1"]["records"]]
+    with pytest.raises(InvalidInput, match="waits in the queue"):
+        find(hosts)
 
 
 @pytest.mark.parametrize(

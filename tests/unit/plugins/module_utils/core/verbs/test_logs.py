@@ -72,6 +72,16 @@ def test_one_that_is_recorded_comes_before_those_that_ended() -> None:
     assert (found["step"], hosts_of(found), calls_of(found, "h2")[0][1]["session_id"]) == ("read", ["h2"], NOW)
 
 
+@pytest.mark.parametrize("groups", [("all", "pool"), ("pool", "all")])
+def test_of_two_that_run_that_of_the_resource_group_is_meant(groups: tuple[str, str]) -> None:
+    ids = (OLD, NOW)
+    found = chosen(
+        {f"h{key[-1]}": known(session(key, "RUNNING", resource_group=of)) for key, of in zip(ids, groups, strict=True)}
+    )
+    (host,) = hosts_of(found)
+    assert calls_of(found, host)[0][1]["session_id"] == ids[groups.index("all")]
+
+
 def test_else_the_one_that_ended_last() -> None:
     h1, h2 = known(session(OLD, "", 9.0), session(NEW, "", 19.0)), known(session(NEW, "", 20.0))
     found = chosen({"h1": h1, "h2": h2, "h3": known()})
