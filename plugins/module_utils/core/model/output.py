@@ -59,7 +59,8 @@ class SessionCopy:
     """What a host says of a session that it has a record or output of.
 
     status, resource_group: of its record, empty where it has none. ended: in seconds since 1970. host: what this host
-    is called in its plan. members: what each replica here is doing. replicas: how those ended that were removed. jobs: by id.
+    is called in its plan. members: what each replica here is doing. replicas: how those ended that were removed. jobs:
+    by id.
     """
 
     id: str
