@@ -39,7 +39,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     QueueTicket,
     Record,
     advance,
-    is_stub,
     require_known,
     stub_of,
 )
@@ -308,8 +307,9 @@ class GroupFacts:
         """
         known = {(host, copy.id) for host, facts in self.facts.items() for copy in facts.records}
         for key, record in sorted(cluster.records.items()):
-            is_known = record.status == RUNNING and not is_stub(record) and key not in cluster.conflicts
-            if not is_known or any(host not in self.facts for host in record.hosts):
+            if record.status != RUNNING or key in cluster.conflicts:
+                continue
+            if any((host, key) not in known for host in record.hosts):
                 continue
             for host in record.witnesses:
                 if host in self.facts and host not in record.hosts and (host, key) not in known:

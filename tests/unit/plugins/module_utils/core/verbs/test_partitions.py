@@ -231,6 +231,20 @@ def test_a_replacement_that_no_host_can_finish_gives_the_session_back_what_it_ha
     group.check_names()
 
 
+@pytest.mark.parametrize("verb", ["schedule", "gc"])
+def test_after_a_host_gave_up_its_part_nothing_is_left_to_be_repaired(groups: Callable[..., World], verb: str) -> None:
+    group = groups(3)
+    group.launch(request(2))
+    group.hosts["h2"].is_up = False
+    group.schedule()
+    group.hosts["h2"].is_up = True
+    group.boot("h2")
+    assert set(group.copies(NAME)) == {"h1", "h3"}, "it has given up all of it"
+    getattr(group, verb)()
+    assert set(group.copies(NAME)) == {"h1", "h2", "h3"}, "it is one of those that know the name"
+    assert group.repair()["lines"] == []
+
+
 def fail(group: World, comes_back: str, *_given: object) -> None:
     """Start nothing, as on a host whose engine is broken; meanwhile another host comes back."""
     if comes_back:
