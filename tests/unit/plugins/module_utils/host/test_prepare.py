@@ -34,6 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepa
     keep_lines,
     keep_records,
     keep_stub,
+    leave_torn_down,
     make_keys,
 )
 from ansible_collections.cluster_compute.session.tests.plans import typed_plan
@@ -113,6 +114,23 @@ def test_a_stub_takes_the_place_of_the_lease_of_a_name_and_none_is_kept_of_what_
     assert keep_stub(state, ledger, record, **given) == (["update record train"], "")
     assert [(known.status, known.request) for known in state.records()[0]] == [("RUNNING", None)]
     assert ledger.read() == {}
+
+
+def test_the_folder_of_a_session_that_this_host_carries_stays_though_its_name_was_torn_down(
+    state: StateDirectory,
+) -> None:
+    ledger = LedgerFile(str(state.root))
+    begun = ledger.now()
+    ledger.remember_removal("train", None)
+    for carried in (True, False):
+        keep_records(state, [WAITING], False)
+        directory = state.session(SESSION)
+        if carried:
+            # What holds its keys and says whose they are: only a teardown here may take it.
+            directory.host_file.write_text("h1\n", encoding="utf-8")
+        leave_torn_down(state, ledger, [WAITING], begun - 1, "another run")
+        assert directory.exists() is carried
+        directory.host_file.unlink(missing_ok=True)
 
 
 def test_a_host_that_cannot_write_keeps_its_containers_out_all_the_same(

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import NetworkKept
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
@@ -19,8 +21,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import TERMINATED, advance
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import GIVEN_AWAY
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import membership, timer
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import membership, removal, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import Membership
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import descriptions
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import NOW, Host, Killed, World, in_memory
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request
 
@@ -45,6 +48,27 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 def launch(world: World, size: int, moment: int | None = None) -> None:
     with suppress(Killed):
         world.launch(request(name="ash", size=size, cpus="2", max_replicas_per_host=1, max_size=3), moment)
+
+
+def test_a_tunnel_goes_after_what_lies_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
+    overlay, tunnel = "ccx3614fdf3", "cct3614fdf3"
+    links = dict.fromkeys((tunnel, overlay), (key, "ash"))
+
+    def delete(name: str) -> None:
+        """Do as the kernel does: what lies on a tunnel goes with it."""
+        assert name in links, f'Cannot find device "{name}"'
+        for gone in (tunnel, overlay) if name == tunnel else (overlay,):
+            links.pop(gone, None)
+
+    monkeypatch.setattr(link, "session_links", lambda: dict(links))
+    monkeypatch.setattr(link, "delete_link", delete)
+    monkeypatch.setattr(firewall, "sessions", dict)
+    engine: Any = SimpleNamespace(session_containers=lambda _labels: [], networks=lambda _labels: [])
+    state = StateDirectory(str(tmp_path))
+    stages = removal.removal_stages(engine, state, LedgerFile(str(tmp_path), forgiving=True), "ash", None, [])
+    assert descriptions(removal.remove(stages)[0]) == [f"remove link {overlay}", f"remove link {tunnel}"]
+    assert links == {}
 
 
 @pytest.mark.parametrize("of", ["a launch", "a change"])
