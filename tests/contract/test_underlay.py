@@ -10,7 +10,7 @@ import json
 import socket
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     ADDRESSES,
     CABLE,
@@ -184,3 +185,48 @@ def test_a_program_that_holds_the_port_is_named_and_the_links_of_sessions_are_no
     assert host.call("host_info")["host"]["no_overlay"] == ""
     host.launch(size=2, others=1, max_replicas_per_host=1)
     assert host.call("host_info")["host"]["no_overlay"] == ""
+
+
+# ---- the table of connections ---------------------------------------------------------------------------------------
+
+SEND = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+    for port in range(20000, 20000 + int(sys.argv[2])):
+        channel.sendto(b"x", (sys.argv[1], port))
+"""
+MANY, PART = 400, 40
+
+
+def sent(session: Session, target: str) -> None:
+    """Have the replica here begin many connections to an address, each to a port of its own."""
+    pid = session.containers()["main1"]["State"]["Pid"]
+    output_of("nsenter", f"--net=/proc/{pid}/ns/net", sys.executable, "-c", SEND, target, str(MANY))
+
+
+def arrived(run: Callable[..., str], target: str) -> int:
+    """Return how many packets came to an address that begin a connection."""
+    (line,) = [line for line in run("iptables", "-nvxL", "INPUT").splitlines() if target in line and "20000" in line]
+    return int(line.split()[0])
+
+
+def test_a_session_cannot_fill_the_table_of_connections(
+    host: Host, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "connections_of", lambda most: PART if most else 0)
+    session, other = host.launch(), host.launch(name="other")
+    counted = ["INPUT", "-p", "udp", "--dport", f"20000:{20000 + MANY}", "-d"]
+    peer.run("iptables", "-A", *counted, ADDRESSES[THERE], "-j", "ACCEPT")
+    # Behind the rules of sessions, where what they let pass is counted.
+    output_of("iptables", "-A", *counted, ADDRESSES[HERE], "-j", "ACCEPT")
+    try:
+        sent(session, ADDRESSES[THERE])
+        assert 0 < arrived(peer.run, ADDRESSES[THERE]) <= PART
+        sent(session, ADDRESSES[HERE])
+        assert arrived(output_of, ADDRESSES[HERE]) < PART, "what goes to the host itself is no other part"
+        before = arrived(output_of, ADDRESSES[HERE])
+        sent(other, ADDRESSES[HERE])
+        assert before < arrived(output_of, ADDRESSES[HERE]) <= before + PART, "nobody takes another's part"
+    finally:
+        output_of("iptables", "-D", *counted, ADDRESSES[HERE], "-j", "ACCEPT")
+    assert session.repair()["changed"] is False

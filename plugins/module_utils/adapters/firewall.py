@@ -46,6 +46,8 @@ PROBE = (
     "*filter\n"
     "-A FORWARD -m conntrack --ctstate DNAT --ctorigdst 192.0.2.1 --ctorigdstport 80 "
     "-m comment --comment try -j RETURN\n"
+    "-A FORWARD -m connlimit --connlimit-above 8192 --connlimit-mask 0 -j DROP\n"
+    "-A FORWARD -m limit --limit 64/sec --limit-burst 8192 -j RETURN\n"
     '-A INPUT -p udp -m udp --dport 4789 -m u32 --u32 "0>>22&0x3C@12>>8=1" -j DROP\n'
     "COMMIT\n"
 )

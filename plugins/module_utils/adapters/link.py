@@ -195,6 +195,7 @@ def read_vxlan(name: str) -> Vxlan | None:
 def create_vxlan(link: Vxlan) -> None:
     """Create the device, mark it and bring it up; nothing is left behind if a step fails."""
     kind = ["type", "vxlan", "id", str(link.vni), "local", link.local, "dstport", str(link.port), "nolearning", "proxy"]
+    kind += ["srcport", *map(str, SOURCE_PORTS)]
     if link.device is not None:
         kind += ["dev", link.device]
     add_link(link.name, kind, link.alias)
@@ -208,6 +209,9 @@ def create_vxlan(link: Vxlan) -> None:
 SOCKET_SETTINGS = ("external", "gbp", "gpe", "udp_zero_csum6_rx", "remcsum_rx", "vnifilter", "localbind")
 """What VXLAN devices have to have in common that take packets at one UDP port (linux/net/vxlan.h, VXLAN_F_RCV_FLAGS);
 those of sessions have none of it."""
+SOURCE_PORTS = (32768, 33792)
+"""UDP ports that packets of a VXLAN come from, of which each flow inside it gets one: enough to spread them over paths
+and queues, and few enough that no replica fills the table of connections by them."""
 IN_USE = "Address already in use"
 
 
@@ -325,6 +329,10 @@ def addresses(links: Links) -> list[str]:
     return sorted({address["local"] for address in _addresses(links) if "local" in address})
 
 
+MOST_ROUTES = 64
+"""Peers whose routes are asked for each by itself, where some have none."""
+
+
 def ways(peers: Iterable[str], local: str | None = None) -> dict[str, list[dict[str, Any]]]:
     """Return by peer the ways that packets to it take, more than one where a route has several next hops.
 
@@ -336,8 +344,9 @@ def ways(peers: Iterable[str], local: str | None = None) -> dict[str, list[dict[
         lines = run(["ip", "-j", "-batch", "-"], "".join(f"{line}\n" for line in wanted.values())).splitlines()
         found = dict(zip(wanted, map(json.loads, lines)))
     except LinkError:
-        found = {peer: _route(line.split()) for peer, line in wanted.items()}
-    return {peer: [way for route in routes for way in _next_hops(route)] for peer, routes in found.items()}
+        # One after the other takes its time, as before the network is up.
+        found = {peer: _route(line.split()) for peer, line in itertools.islice(wanted.items(), MOST_ROUTES)}
+    return {peer: [way for route in found.get(peer, ()) for way in _next_hops(route)] for peer in wanted}
 
 
 def _route(words: list[str]) -> list[dict[str, Any]]:

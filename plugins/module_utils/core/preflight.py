@@ -472,7 +472,7 @@ def _kernel(options: Options, settings: Settings, results: Results) -> Check:
                     ERROR,
                     host,
                     f"The {what} that sessions need cannot be made: {_sentence(problem)}",
-                    "The kernel has VXLAN, bridge, macvlan and the matches conntrack, comment and u32.",
+                    "The kernel has VXLAN, bridge, macvlan and the matches conntrack, connlimit, comment and u32.",
                     "Load or install the modules of its kernel; after an update of the kernel boot it.",
                 )
         if not kernel["forwarding"]:

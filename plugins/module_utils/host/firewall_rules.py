@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link, machine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.firewall import Iptables
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
@@ -63,7 +63,8 @@ def isolation_here(plan: Plan, overlay: OverlayTunnel | None, host: str, *, gave
     peers = [other.underlay_address for name, other in plan.hosts.items() if name != host and other.underlay_address]
     has_peers = plan.network is not None and plan.network.vni is not None and local is not None
     interfaces = link.arrivals(local, peers) if has_peers else ()
-    return isolation.isolation_of(plan, host, overlay, gave_up=gave_up, interfaces=interfaces)
+    connections = isolation.connections_of(machine.integer("net.netfilter.nf_conntrack_max"))
+    return isolation.isolation_of(plan, host, overlay, gave_up=gave_up, interfaces=interfaces, connections=connections)
 
 
 def will_use_nftables() -> bool:

@@ -58,6 +58,13 @@ _PLAIN_UDP_IPV6 = "3&0xFF=17"
 _FLAGS_IPV4 = "0>>22&0x3C@8={flags}"
 _FLAGS_IPV6 = "48={flags}"
 
+SHARE = 32
+"""A session may have this part of the connections that a host's kernel can follow, by what it begins towards others."""
+MEMORY = 128
+"""Seconds for which the kernel remembers a connection that is over, and then some (Linux, nf_conntrack_tcp)."""
+LONGEST_BURST = 10000
+"""The most that `iptables` takes (iptables-extensions(8), limit)."""
+
 YES = {4: ("icmp-proto-unreachable", "prot-unreachable"), 6: ("icmp6-policy-fail", "policy-fail")}
 NO = {4: ("icmp-net-prohibited", "net-prohibited"), 6: ("icmp6-reject-route", "reject-route")}
 """What is answered to a host of the session that asks for its membership, and to one that was given up: as iptables and
@@ -138,7 +145,8 @@ class Isolation:
     egress: the egress subnet; None on a host that carries no replica.
     inner: the interface of the session's own network, a bridge or the overlay's link. closed: ports that are published
     at an IPv4 address of the loopback interface: (protocol, address, port). doors: where hosts of the session are told
-    whether they are, or that this one has given up to start it; none where nobody has to know.
+    whether they are, or that this one has given up to start it; none where nobody has to know. connections: how many
+    the replicas here may have by their way out; 0 where that is not known.
     """
 
     session_id: str
@@ -149,6 +157,7 @@ class Isolation:
     published: tuple[PublishedPort, ...] = ()
     closed: tuple[tuple[str, str, int], ...] = ()
     doors: tuple[Door, ...] = ()
+    connections: int = 0
 
     @property
     def chain(self) -> str:
@@ -200,6 +209,14 @@ def chain_name(session_id: str) -> str:
     return f"cc-{session_id[:8]}"
 
 
+def connections_of(most: int) -> int:
+    """Return how many connections a session may have on a host whose kernel follows *most*; 0 where it follows none.
+
+    Those that are over count for a while, which `MEMORY` heeds by their rate.
+    """
+    return max(1, most // SHARE) if most else 0
+
+
 def egress_bridge(session_id: str) -> str:
     """Return the name of the egress bridge."""
     return f"{EGRESS_PREFIX}{session_id[:8]}"
@@ -217,12 +234,13 @@ def isolation_of(
     *,
     gave_up: bool = False,
     interfaces: tuple[str, ...] = (),
+    connections: int = 0,
 ) -> Isolation:
     """Return what the firewall rules keep apart on a *host* that carries replicas of the session.
 
     overlay: what `tunnel_of` says of the plan. interfaces: those by which packets of the other hosts come; without any
-    it is the one that the plan names. gave_up: whether the host could not start its part, of which those are
-    told that wait for it.
+    it is the one that the plan names. connections: how many its replicas may have by their way out. gave_up: whether
+    the host could not start its part, of which those are told that wait for it.
     """
     session, network = plan.session, plan.network
     published = []
@@ -249,6 +267,7 @@ def isolation_of(
         tuple(published),
         tuple(closed),
         _doors_of(plan, host, interfaces, gave_up),
+        connections,
     )
 
 
@@ -376,6 +395,7 @@ def _iptables_egress(found: Rules, isolation: Isolation) -> None:
         bridge = egress_bridge(isolation.session_id)
         found[USER_CHAIN] += [f"-i {bridge} -j {isolation.chain}", f"-o {bridge} -j {isolation.chain}"]
         own += [f"-i {bridge} -o {bridge} -j RETURN", f"! -s {isolation.egress} -i {bridge} -j DROP"]
+        _iptables_limit(found, isolation, own)
         own.append(f"-o {bridge} -m conntrack --ctstate RELATED,ESTABLISHED -j RETURN")
         for published in isolation.published:
             original = f"--ctorigdst {published.address} " if published.address else ""
@@ -388,6 +408,29 @@ def _iptables_egress(found: Rules, isolation: Isolation) -> None:
         found[INPUT_CHAIN].append(f"-d {address} ! -i lo -p {protocol} -m {protocol} --dport {port} -j DROP")
 
 
+def _iptables_limit(found: Rules, isolation: Isolation, own: list[str]) -> None:
+    """Have a session's replicas fill no more than their part of the table of connections, which all on a host share.
+
+    What begins a connection is counted in one chain, wherever it goes; what is dropped leaves nothing in the table.
+    """
+    if not isolation.connections:
+        return
+    begins = f"-i {egress_bridge(isolation.session_id)} -m conntrack --ctstate NEW -j {isolation.chain}-new"
+    own.append(begins)
+    found[INPUT_CHAIN].append(begins)
+    rate, burst = _rate(isolation.connections)
+    found[f"{isolation.chain}-new"] = [
+        f"-m connlimit --connlimit-above {isolation.connections} --connlimit-mask 0 -j DROP",
+        f"-m limit --limit {rate}/sec --limit-burst {min(burst, LONGEST_BURST)} -j RETURN",
+        "-j DROP",
+    ]
+
+
+def _rate(connections: int) -> tuple[int, int]:
+    """Return how many connections may be begun in a second, and how many at once before that."""
+    return max(1, connections // MEMORY), connections
+
+
 def _ip6tables_egress(found: Rules, isolation: Isolation) -> None:
     """Let nothing through: replicas have no IPv6, but with NET_RAW one can send it, and neighbours can to it."""
     links = [isolation.inner] if isolation.inner is not None else []
@@ -395,6 +438,8 @@ def _ip6tables_egress(found: Rules, isolation: Isolation) -> None:
     for link in links:
         found[USER_CHAIN] += [f"-i {link} -j {isolation.chain}", f"-o {link} -j {isolation.chain}"]
         found[isolation.chain] += [f"-i {link} -o {link} -j RETURN", f"-i {link} -j DROP", f"-o {link} -j DROP"]
+    if isolation.egress is not None:
+        _iptables_limit(found, isolation, [])
 
 
 def iptables_comment(session_id: str, session_name: str, rule: str) -> str:
@@ -465,6 +510,7 @@ def nft_rules(isolation: Isolation) -> Rules:
             f'iifname "{bridge}" oifname "{bridge}" accept',
             f'iifname "{bridge}" ip saddr != {isolation.egress} drop',
             f'iifname "{bridge}" meta nfproto ipv6 drop',
+            *_nft_limit(isolation),
             f'oifname "{bridge}" ct state established,related accept',
         ]
         for published in isolation.published:
@@ -474,9 +520,22 @@ def nft_rules(isolation: Isolation) -> Rules:
                 f"ct original proto-dst {published.host_port} accept"
             )
         found["forward"].append(f'oifname "{bridge}" drop')
+        found["input"] += _nft_limit(isolation)
     for protocol, address, port in isolation.closed:
         found["input"].append(f'iifname != "lo" ip daddr {address} {protocol} dport {port} drop')
     return {chain: rules for chain, rules in found.items() if rules}
+
+
+def _nft_limit(isolation: Isolation) -> list[str]:
+    """Return what `_iptables_limit` adds, for a chain that counts by itself."""
+    if not isolation.connections:
+        return []
+    begins = f'iifname "{egress_bridge(isolation.session_id)}" ct state new'
+    rate, burst = _rate(isolation.connections)
+    return [
+        f"{begins} ct count over {isolation.connections} drop",
+        f"{begins} limit rate over {rate}/second burst {burst} packets drop",
+    ]
 
 
 def _nft_door(door: Door) -> list[str]:

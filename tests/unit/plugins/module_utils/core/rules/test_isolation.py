@@ -211,6 +211,31 @@ def test_packets_may_come_by_several_interfaces_and_by_no_other(ipv6: bool) -> N
     assert "cc-4f8c2a10" not in rules, "there is no egress here"
 
 
+@pytest.mark.parametrize(("most", "allowed"), [(0, 0), (16, 1), (65536, 2048), (262144, 8192)])
+def test_a_session_may_have_its_part_of_the_connections_of_a_host(most: int, allowed: int) -> None:
+    assert isolation.connections_of(most) == allowed
+
+
+def test_what_begins_a_connection_is_counted_wherever_it_goes() -> None:
+    found = replace(isolation_of(plan([port("")], NETWORK), "h1"), connections=12000)
+    begins = "-i cce4f8c2a10 -m conntrack --ctstate NEW -j cc-4f8c2a10-new"
+    for rules in (iptables_rules(found), iptables_rules(found, ipv6=True)):
+        assert rules["cc-4f8c2a10-new"] == [
+            "-m connlimit --connlimit-above 12000 --connlimit-mask 0 -j DROP",
+            "-m limit --limit 93/sec --limit-burst 10000 -j RETURN",
+            "-j DROP",
+        ]
+        assert begins in rules["INPUT"], "to the host itself"
+    own = iptables_rules(found)["cc-4f8c2a10"]
+    assert own.index("! -s 10.213.4.0/28 -i cce4f8c2a10 -j DROP") < own.index(begins), "after what is forged"
+    for chain in nft_rules(found).values():
+        assert 'iifname "cce4f8c2a10" ct state new ct count over 12000 drop' in chain
+        assert 'iifname "cce4f8c2a10" ct state new limit rate over 93/second burst 12000 packets drop' in chain
+    for without in (replace(found, connections=0), replace(found, egress=None)):
+        every = [*iptables_rules(without).values(), *nft_rules(without).values()]
+        assert not [rule for chain in every for rule in chain if "NEW" in rule or "state new" in rule]
+
+
 # ---- who asks for its membership ------------------------------------------------------------------------------------
 
 FENCED = "192.0.2.9"
