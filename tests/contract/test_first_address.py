@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import json
+import os
 import re
 import socket
 import subprocess
@@ -25,7 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.f
     is_translated,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime, steps
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     Host,
@@ -376,6 +378,53 @@ def test_settings_that_cannot_be_used_stay_as_they_are(
     with pytest.raises(SessionError, match=reason):
         runtime("present")
     assert SETTINGS.read_text(encoding="utf-8") == text
+
+
+@pytest.fixture
+def managed(tmp_path: Path) -> Iterator[Path]:
+    """Have a file elsewhere that the engine's settings are a link to, as a site that manages them may have it."""
+    path = tmp_path / "managed.json"
+    before = SETTINGS.read_text(encoding="utf-8")
+    runtime("absent")
+    path.write_text(SETTINGS.read_text(encoding="utf-8"), encoding="utf-8")
+    path.chmod(0o640)
+    os.chown(path, 0, 7)
+    SETTINGS.unlink()
+    SETTINGS.symlink_to(path)
+    yield path
+    SETTINGS.unlink()
+    SETTINGS.write_text(before, encoding="utf-8")
+    runtime("present")
+    SETTINGS.write_text(before, encoding="utf-8")
+    output_of("pkill", "-HUP", "-x", "dockerd")
+    assert until(lambda: RUNTIME in Engine.connect().runtimes())
+
+
+def test_settings_that_are_a_link_stay_one(managed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(runtime("present")["actions"]) == 3
+    assert SETTINGS.readlink() == managed
+    assert RUNTIME in json.loads(managed.read_text(encoding="utf-8"))["runtimes"]
+    found = managed.stat()
+    assert (found.st_mode & 0o777, found.st_uid, found.st_gid) == (0o640, 0, 7)
+    assert runtime("present")["actions"] == []
+    assert runtime("absent")["changed"]
+    assert SETTINGS.readlink() == managed
+    text = managed.read_text(encoding="utf-8")
+
+    def read_only(path: Path, *_more: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine_runtime, "write_file", read_only)
+        with pytest.raises(
+            SessionError, match=r"cannot be written: Read-only file system\. .* have it say \{\"runtimes\""
+        ):
+            steps.perform(engine_runtime.present_stages(Engine.connect())[-1:])
+    assert managed.read_text(encoding="utf-8") == text
+    SETTINGS.unlink()
+    SETTINGS.symlink_to(SETTINGS)
+    with pytest.raises(SessionError, match="lead nowhere"):
+        runtime("present")
 
 
 @pytest.fixture

@@ -70,7 +70,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import drivers_of, roots_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import why_no_endpoint
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import (
+    engine_without_rules,
+    why_no_endpoint,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.grants import check_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     Need,
@@ -128,6 +131,9 @@ def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str
             f"The kernel of {', '.join(swapping)} does not account for swap (on Debian and Ubuntu: boot with "
             "swapaccount=1), so replicas there can swap beyond session_memory."
         )
+    for name in result.get("hosts") or ():
+        if group.facts[name].engine.no_rules:
+            warnings.append(f"Host {name}: {' '.join(engine_without_rules(group.facts[name].engine))}")
     return warnings
 
 

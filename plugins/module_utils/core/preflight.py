@@ -74,6 +74,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     roots_of,
     sharing_problems,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import engine_without_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.neighbours import (
     MAX_REPLICAS,
     neighbour_limits,
@@ -393,6 +394,9 @@ def _engine(results: Results) -> Check:
                 "Swap is accounted for.",
                 "Boot with swapaccount=1 (Debian and Ubuntu with cgroup v1).",
             )
+        if host in results.facts and results.facts[host].engine.no_rules:
+            found, advice = engine_without_rules(results.facts[host].engine)
+            check.bad(WARNING, host, found, "It writes them (the setting iptables).", advice)
         if facts.get("usable"):
             check.good(host, f"Docker Engine {engine['version']}, storage {engine['storage_driver']}.")
     return check

@@ -30,8 +30,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import file_differs, write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.boot_install import closure, interpreter
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.firewall_rules import ENGINE_SETTINGS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 SCRIPT = Path("/usr/local/lib/cluster-compute/runtime")
@@ -145,10 +145,24 @@ def _of_runtimes(text: str | None) -> Any:
 
 def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[str, Any]) -> None:
     """Write the settings and have the running engine read them; where it refuses, they are as before."""
-    mode = path.stat().st_mode & 0o7777 if old is not None else 0o644
-    path.parent.mkdir(exist_ok=True)
+    before = path.stat() if old is not None else None
+
+    def write(text: str) -> None:
+        if before is None:
+            write_file(path, text, 0o644)
+        else:
+            write_file(path, text, before.st_mode & 0o7777, (before.st_uid, before.st_gid))
+
     # A running engine forgets a runtime only where it is told of runtimes at all.
-    write_file(path, json.dumps({"runtimes": {}, **wanted}, indent=2) + "\n", mode)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        write(json.dumps({"runtimes": {}, **wanted}, indent=2) + "\n")
+    except OSError as error:
+        entry = json.dumps({"runtimes": wanted.get("runtimes", {})})
+        raise RuntimeEntryError(
+            f"The engine's settings in {path} cannot be written: {error.strerror}. Where something else manages that "
+            f"file, have it say {entry}, or set prepare_hosts_engine_runtime=false for this host."
+        ) from error
     process = _engine_process(engine)
     is_wanted = RUNTIME in (wanted.get("runtimes") or {})
     os.kill(process, signal.SIGHUP)
@@ -158,14 +172,14 @@ def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[s
             if old is None:
                 path.unlink()
             else:
-                write_file(path, old, mode)
+                write(old)
             os.kill(process, signal.SIGHUP)
             raise RuntimeEntryError(
                 f"The engine did not take its settings from {path} anew; they are as they were. See its log for why: "
                 "it refuses what is given in that file and on its command line as well (--add-runtime)."
             )
         time.sleep(0.1)
-    write_file(path, json.dumps(wanted, indent=2) + "\n", mode)
+    write(json.dumps(wanted, indent=2) + "\n")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -188,14 +202,17 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _settings_file(engine: Engine) -> Path:
-    """Return the file that the running engine has its settings from (dockerd(8), --config-file)."""
-    words = Path(f"/proc/{_engine_process(engine)}/cmdline").read_bytes().decode(errors="replace").split("\0")
-    for word, following in zip(words, [*words[1:], ""]):
-        if word.startswith("--config-file="):
-            return Path(word.partition("=")[2])
-        if word == "--config-file":
-            return Path(following)
-    return ENGINE_SETTINGS
+    """Return the file that the running engine has its settings from, where links to it lead.
+
+    So a link that a site has there, as to a file that it manages, stays one. Raises RuntimeEntryError.
+    """
+    named = engine_settings.file_of(_engine_process(engine))
+    try:
+        return named.resolve()
+    except (OSError, RuntimeError) as error:
+        raise RuntimeEntryError(
+            f"The links from {named}, which the engine has its settings from, lead nowhere. Mend them first."
+        ) from error
 
 
 def _engine_process(engine: Engine) -> int:

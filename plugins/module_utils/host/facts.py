@@ -52,7 +52,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     RUNTIME_MANIFEST,
     RUNTIME_ON_HOST,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_settings, firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import part_times
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import (
     read_exit_code,
@@ -187,7 +187,10 @@ def _facts(
     overlays = firewall_rules.overlays_in_force(engine.uses_nftables(), tables)
     entries = [entry for entry in every if docker_engine.is_replica(entry)]
     return {
-        "engine": {key: value for key, value in description.items() if key not in ("cpus", "memory")},
+        "engine": {
+            **{key: value for key, value in description.items() if key not in ("cpus", "memory")},
+            "no_rules": engine_settings.why_no_rules(engine.process()),
+        },
         "topology": cpus.topology(cpus.usable_cpus()),
         "capacity": {key: description[key] for key in ("cpus", "memory")},
         "containers": [_container(engine, state, entry) for entry in entries],

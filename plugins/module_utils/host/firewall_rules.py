@@ -29,13 +29,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Overlays,
     Rules,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 OVERLAYS = Path("/usr/local/lib/cluster-compute/overlays.json")
 """Which overlays containers of this host are kept out of: part of its preparation, as the firewall is one for all."""
-
-ENGINE_SETTINGS = Path("/etc/docker/daemon.json")
-"""Where an engine is told what to write its rules with (dockerd(8), --config-file)."""
 
 
 def isolation_of_stub(record: Record) -> Isolation | None:
@@ -69,11 +67,7 @@ def isolation_here(plan: Plan, overlay: OverlayTunnel | None, host: str, *, gave
 
 def will_use_nftables() -> bool:
     """Tell from its settings what an engine that does not run yet will write its rules with."""
-    try:
-        settings = json.loads(ENGINE_SETTINGS.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(settings, Mapping) and settings.get("firewall-backend") == "nftables"
+    return engine_settings.read(engine_settings.FILE).get("firewall-backend") == "nftables"
 
 
 def keep_out_steps(stub: Record, nftables: bool) -> Stage:

@@ -27,6 +27,7 @@ class EngineFacts:
 
     cdi: whether it hands over CDI devices. image_store: the kind, which gives the ids. remaps_users: whether users of
     containers are others on the host (``userns-remap``).
+    no_rules: where it was told to write no firewall rules for containers; empty where it writes them.
     """
 
     version: str = ""
@@ -36,6 +37,7 @@ class EngineFacts:
     cdi: bool = False
     image_store: str = "docker"
     remaps_users: bool = False
+    no_rules: str = ""
 
 
 @dataclass(frozen=True)

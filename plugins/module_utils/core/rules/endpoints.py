@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import EngineFacts, HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import some_of
 
 
@@ -26,6 +26,15 @@ def why_no_endpoint(facts_by_host: Mapping[str, HostFacts]) -> dict[str, str]:
         for name in names if len(names) > 1 else ():
             found[name] = _shared_address(address, [other for other in names if other != name])
     return found
+
+
+def engine_without_rules(engine: EngineFacts) -> tuple[str, str]:
+    """Return what follows from an engine that writes no firewall rules, and what to do."""
+    return (
+        f"Docker Engine writes no firewall rules ({engine.no_rules}), so replicas reach nothing outside of their "
+        "session but by rules of the site's own.",
+        "Have the engine write them, or translate addresses of cluster_compute_subnet_pool (NAT) by rules of your own.",
+    )
 
 
 def _shared_address(address: str, others: list[str]) -> str:

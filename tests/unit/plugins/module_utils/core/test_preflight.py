@@ -239,6 +239,7 @@ def put(path: str, value: Any) -> Break:
         (put("underlay/mtu", 1400), WARNING, "alike", "Its MTU of the underlay is 1400."),
         (put("underlay", None), ERROR, "addresses", "cluster_compute_underlay_address"),
         (put("underlay/address", "2001:db8::1"), ERROR, "addresses", "another version of IP"),
+        (put("host/engine", {"no_rules": '"iptables": false in /x'}), WARNING, "engine", '"iptables": false in /x'),
         (put("host/no_overlay", "UDP port 4789 is held."), ERROR, "addresses", "UDP port 4789 is held."),
         (put("subnets", ["10.0.0.0/8"]), ERROR, "addresses", "cluster_compute_subnet_pool"),
         (put("encryption", "Its kernel has no WireGuard."), ERROR, "encryption", "session_excluded_hosts"),

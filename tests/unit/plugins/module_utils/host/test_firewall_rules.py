@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import OverlayTunnel, new_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_settings, firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import descriptions
 
 
@@ -32,7 +32,7 @@ def test_before_the_engine_runs_its_settings_tell(
     path = tmp_path / "daemon.json"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    monkeypatch.setattr(firewall_rules, "ENGINE_SETTINGS", path)
+    monkeypatch.setattr(engine_settings, "FILE", path)
     assert firewall_rules.will_use_nftables() is uses_nftables
 
 

@@ -506,6 +506,15 @@ def test_a_host_that_is_drained_gets_nothing_new_and_keeps_what_it_has() -> None
     assert again.until("").steps == ["look", "hold", "start"]
 
 
+def test_an_engine_that_writes_no_firewall_rules_is_told_by_each_launch_on_it() -> None:
+    run = Launch()
+    run.hosts["h2"]["engine"]["no_rules"] = '"iptables": false in /etc/docker/daemon.json'
+    (said,) = run.until("hold").state["warnings"]
+    assert said.startswith(
+        'Host h2: Docker Engine writes no firewall rules ("iptables": false in /etc/docker/daemon.json)'
+    )
+
+
 HELD = "UDP port 4789 is held by the link vxlan_sys_4789."
 
 
