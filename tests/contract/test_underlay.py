@@ -9,7 +9,6 @@ import copy
 import json
 import socket
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +16,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import preflight
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     ADDRESSES,
     CABLE,
@@ -31,7 +32,7 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     rules,
     until,
 )
-from ansible_collections.cluster_compute.session.tests.contract.test_preflight import CALL, ask, listening, plan
+from ansible_collections.cluster_compute.session.tests.contract.test_preflight import CALL, TOKEN, ask, listening, plan
 
 SECOND = "br-ask1"
 ROUTED = {HERE: "10.212.0.1", THERE: "10.212.0.2"}
@@ -127,21 +128,41 @@ def test_a_routed_address_without_a_way_is_told(host: Host, fabric: Peer) -> Non
     assert "no route by a gateway" in problem
 
 
-def test_hosts_try_each_other_under_the_rules_of_a_session(host: Host, fabric: Peer, tmp_path: Path) -> None:
+def test_hosts_try_each_other_under_the_rules_of_a_session(
+    host: Host, fabric: Peer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wanted = plan(ROUTED, tmp_path, mtu=1430)
     wanted["storage"] = {}
     before = rules()
 
     def there(state: str, **given: Any) -> dict[str, Any]:
-        arguments = {"state": state, "token": uuid.UUID(int=7).hex, "roots": [], "plan": wanted, "host": THERE, **given}
+        arguments = {"state": state, "token": TOKEN, "roots": [], "plan": wanted, "host": THERE, **given}
         return dict(json.loads(fabric.run(sys.executable, "-c", CALL, json.dumps(arguments))))
 
     here = listening(wanted)
     accepted = [rule for rule in rules() if rule not in before and "RETURN" in rule and ROUTED[THERE] in rule]
     assert len(accepted) == 2, "as a session's rules are"
     assert firewall.sessions() == {}
-    assert ask(host, "ended", server=here["server"]) == {"heard": {"tunnel": {}, "plain": {}}}
+    other = there("listening")
+    known = {
+        "ports": {HERE: here["port"], THERE: other["port"]},
+        "udp_ports": {HERE: here["udp"], THERE: other["udp"]},
+    }
+    ask(host, "reached", plan=wanted, host=HERE, server=here["server"], **known)
+    there("reached", server=other["server"], **known)
+    assert ask(host, "ended", server=here["server"]) == {"heard": {"tunnel": {"1": 1430}, "plain": {"1": 128}}}
+    assert there("ended", server=other["server"])["heard"] == {"tunnel": {"0": 1430}, "plain": {"0": 128}}
     assert rules() == before
+
+    def refuse(*_arguments: object) -> None:
+        raise EngineError("The engine is off.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "connect", refuse)
+        own = preflight.Peer(0, "198.18.0.1", "02:00:00:00:00:01", ROUTED[HERE])
+        preflight._put_rules(own, [], wanted["settings"] | {"vni": 7777})
+    assert [rule for rule in rules() if rule not in before]
+    firewall.remove(isolation.PROBE[0])
 
 
 # ---- who has the port -----------------------------------------------------------------------------------------------

@@ -207,12 +207,12 @@ def _settings_file(engine: Engine) -> Path:
     So a link that a site has there, as to a file that it manages, stays one. Raises RuntimeEntryError.
     """
     named = engine_settings.file_of(_engine_process(engine))
-    try:
-        return named.resolve()
-    except (OSError, RuntimeError) as error:
+    found = Path(os.path.realpath(named))
+    if found.is_symlink():
         raise RuntimeEntryError(
-            f"The links from {named}, which the engine has its settings from, lead nowhere. Mend them first."
-        ) from error
+            f"The links from {named}, which the engine has its settings from, lead in a circle. Mend them first."
+        )
+    return found
 
 
 def _engine_process(engine: Engine) -> int:

@@ -268,7 +268,11 @@ def _put_rules(own: Peer, peers: Sequence[Peer], settings: Mapping[str, Any]) ->
     wanted = isolation.isolation_of_probe(
         settings["vni"], settings["port"], (own.endpoint, *others), own.endpoint, ways
     )
-    steps.perform([firewall_rules.rule_steps(wanted, Engine.connect().uses_nftables())])
+    try:
+        nftables = Engine.connect().uses_nftables()
+    except EngineError:  # another check tells of it
+        nftables = firewall_rules.will_use_nftables()
+    steps.perform([firewall_rules.rule_steps(wanted, nftables)])
 
 
 def _peer(peer: Mapping[str, Any]) -> Peer:

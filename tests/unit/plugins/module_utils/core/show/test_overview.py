@@ -59,7 +59,7 @@ def idle_facts(*names: str) -> Facts:
             "problem": "",
             "engine": {"version": "20.10.24", "architecture": "x86_64"},
             "capacity": {"cpus": 4000, "memory": 16 * GIB},
-            "underlay": {"address": "192.0.2.1", "interface": "eth0", "mtu": 1500},
+            "underlay": {"address": f"192.0.2.{number}", "interface": "eth0", "mtu": 1500},
             "containers": [],
             "reservations": [],
             "records": [],
@@ -67,7 +67,7 @@ def idle_facts(*names: str) -> Facts:
             "tombstones": [],
             "damaged": [],
         }
-        for name in names
+        for number, name in enumerate(names, 1)
     }
 
 
