@@ -125,7 +125,7 @@ def test_a_routed_address_without_a_way_is_told(host: Host, fabric: Peer) -> Non
     output_of("ip", "route", "delete", f"{ROUTED[THERE]}/32")
     problem = host.call("host_info", underlay_address=ROUTED[HERE])["host"]["problem"]
     assert f"The address {ROUTED[HERE]} is on lo" in problem
-    assert "no route by a gateway" in problem
+    assert "no route to them" in problem
 
 
 def test_hosts_try_each_other_under_the_rules_of_a_session(

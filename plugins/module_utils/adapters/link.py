@@ -472,7 +472,7 @@ def _underlay(address: str, link: Mapping[str, Any], links: Links) -> dict[str, 
     if not found:
         raise LinkError(
             f"The address {address} is on {link['ifname']}, where others reach it by routing alone, and this host has "
-            "no route by a gateway to them. See its routing daemon, or set cluster_compute_underlay_address to an "
+            "no route to them. See its routing daemon, or set cluster_compute_underlay_address to an "
             "address of an interface that packets go by."
         )
     return {"address": address, "interface": found[0][0], "mtu": min(mtu for _name, mtu in found)}
@@ -494,8 +494,10 @@ def _ways_beside(address: str, link: Mapping[str, Any], known: Collection[str]) 
 
 
 def _ways_by_routing(address: str, links: Links) -> list[dict[str, Any]]:
-    """Return the ways by which a host with an address that is only routed reaches others: all gateways, and the
-    default route where there are no others."""
+    """Return the ways by which a host with an address that is only routed reaches others.
+
+    All by a gateway or to a single address, and the default route where there are no others.
+    """
     usable = {link["ifname"] for link in links if not _carries_nothing(link) and not _vrf_of(link, links)}
     family = "-6" if ":" in address else "-4"
     routes = _json(["ip", "-j", family, "route", "show", "table", "all"])
@@ -503,7 +505,7 @@ def _ways_by_routing(address: str, links: Links) -> list[dict[str, Any]]:
         (route["dst"] == "default", way)
         for route in routes
         for way in _next_hops(route)
-        if way["gateway"] and way["dev"] in usable
+        if way["dev"] in usable and (way["gateway"] or ("/" not in route["dst"] and "type" not in route))
     ]
     return [way for is_default, way in found if not is_default] or [way for _is_default, way in found]
 

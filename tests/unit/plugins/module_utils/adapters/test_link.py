@@ -94,8 +94,14 @@ def test_an_address_that_routing_brings_has_the_least_mtu_of_all_ways(
     here(monkeypatch, *links, routes=[default])
     assert underlay("10.9.0.1")["mtu"] == 1600
     assert underlay(None)["address"] == "10.9.0.1", "the one that packets go out with"
-    here(monkeypatch, *links, routes=[{"dst": "10.1.0.0/24", "dev": "eth2"}])
-    with pytest.raises(LinkError, match=rf"10\.9\.0\.1 is on {carrier['ifname']}, .* no route by a gateway"):
+    here(monkeypatch, *links, routes=[{"dst": "10.9.0.2", "dev": "eth3"}])
+    assert underlay("10.9.0.1")["interface"] == "eth3", "a neighbour without a gateway between"
+    here(
+        monkeypatch,
+        *links,
+        routes=[{"dst": "10.1.0.1", "type": "local", "dev": "eth2"}, {"dst": "10.1.0.0/24", "dev": "eth2"}],
+    )
+    with pytest.raises(LinkError, match=rf"10\.9\.0\.1 is on {carrier['ifname']}, .* no route to them"):
         underlay("10.9.0.1")
 
 
