@@ -114,8 +114,11 @@ def test_an_address_that_routing_brings_is_the_end_of_a_tunnel(host: Host, fabri
     assert session.repair()["changed"] is False
 
 
-def test_packets_may_leave_by_another_interface_than_the_one_that_has_the_address(host: Host, fabric: Peer) -> None:
+def test_packets_may_go_and_come_by_another_interface_than_the_one_that_has_the_address(
+    host: Host, fabric: Peer
+) -> None:
     ends = {HERE: BESIDE[HERE], THERE: ADDRESSES[THERE]}
+    fabric.run("ip", "route", "add", f"{BESIDE[HERE]}/32", "via", ADDRESSES[HERE], "dev", CABLE)
     session = planned(host, ends).start()
     reach(session, fabric, ends)
     assert until(lambda: pings(session, fabric), 5)
