@@ -52,6 +52,7 @@ options:
   transfer:
     description:
       - The C(reference) and the id (C(image)) of an image, and the names of C(sender) and C(receiver).
+      - C(content) tells what the image consists of where the receiver's store of images gives it another id.
     type: dict
   allowed:
     description:
@@ -144,6 +145,11 @@ seconds:
   description: How long that took.
   returned: with O(state=loaded) and O(state=received)
   type: float
+image:
+  description:
+    - The id of the image that came, where this host's store gives it another one than the sender's; else empty.
+  returned: with O(state=received)
+  type: str
 ended:
   description: How many servers were still there.
   returned: with O(state=ended)

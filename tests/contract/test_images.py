@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import image_stream
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import content_of
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, output_of
 
@@ -171,6 +172,29 @@ def test_a_server_sends_nothing_without_the_token_and_can_be_ended(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert call(state="ended", servers=[server["server"]])["ended"] == 0
+
+
+def test_a_transfer_from_another_store_is_known_by_its_content(images: dict[str, str], engine: Engine) -> None:
+    """There the image has an id that this engine knows nothing of."""
+    own, elsewhere = image_id(engine, BUSYBOX), "sha256:" + "1" * 64
+    content = content_of(engine.inspect_image(own) or {})
+    served = {"transfer": {"image": own, "reference": NAME}, "address": "127.0.0.1", "ports": [18480, 18489]}
+    try:
+        for sent, right in ((content, True), ("another", False)):
+            server = call(state="serving", token=TOKEN, **served)
+            transfer = {"image": elsewhere, "reference": NAME, "content": sent}
+            given = {"transfer": transfer, "address": "127.0.0.1", "server": server, "token": TOKEN}
+            if right:
+                assert call(state="received", **given)["image"] == own
+                assert image_id(engine, NAME) == own
+                output_of("docker", "rmi", NAME)
+            else:
+                with pytest.raises(SessionError, match=f"{own[:19]} came where {elsewhere[:19]} was to come"):
+                    call(state="received", **given)
+                assert image_id(engine, NAME) == ""
+    finally:
+        for name in engine.image_names().keys() - images.keys():
+            engine.remove_image(name)
 
 
 def test_what_cannot_be_served_is_told(images: dict[str, str], engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

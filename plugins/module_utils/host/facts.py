@@ -47,6 +47,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     line_of,
     stub_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import content_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import (
     RUNTIME_MANIFEST,
@@ -443,4 +444,5 @@ def _image(engine: Engine, reference: str) -> dict[str, Any] | None:
         "id": found["Id"],
         "digests": sorted(found.get("RepoDigests") or []),
         "architecture": found["Architecture"],
+        "content": content_of(found),
     }

@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.i
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, is_of_host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
+    content_of,
     registry_of,
     suits,
     tag_for,
@@ -136,35 +137,48 @@ def receive(
     port: int,
     fingerprint: str,
     token: str,
+    content: str = "",
 ) -> dict[str, Any]:
-    """Get an image from another host, without a file in between. Returns ``bytes`` and ``seconds``.
+    """Get an image from another host, without a file in between. Returns ``bytes``, ``seconds`` and ``image``.
 
+    content: what it has to be where this engine's store gives it another id; ``image`` is that then, else empty.
     Raises StreamError where the sender fails, EngineError where it sends another image.
     """
     began = time.monotonic()
-    count = 0
+    count, own = 0, image
     if engine.inspect_image(image) is None:
         incoming = Incoming(address, port, fingerprint, token)
         try:
-            take_in(engine, incoming, image, reference, [image])
+            own = take_in(engine, incoming, image, reference, [] if content else [image], content)
         finally:
             incoming.close()
         count = incoming.count
     else:
         _name(engine, image, reference)
-    return {"bytes": count, "seconds": round(time.monotonic() - began, 2)}
+    return {"bytes": count, "seconds": round(time.monotonic() - began, 2), "image": "" if own == image else own}
 
 
-def take_in(engine: Engine, archive: Iterable[bytes], image: str, reference: str, allowed: Collection[str]) -> None:
-    """Load an archive that has to hold *image*, and nothing that is not *allowed*.
+def take_in(
+    engine: Engine,
+    archive: Iterable[bytes],
+    image: str,
+    reference: str,
+    allowed: Collection[str],
+    content: str = "",
+) -> str:
+    """Load an archive that has to hold *image*, and nothing that is not *allowed*; return its id here.
 
-    The engine computes the ids from what it was given, so what has this id is this image. Anything else is removed, and
-    names that it took are given back. Raises EngineError in that case.
+    The engine computes the ids from what it was given, so what has this id is this image. content: by which it is known
+    where its id is another one in this engine's store. Anything else is removed, and names that it took are given back.
+    Raises EngineError in that case.
     """
     before = engine.image_names()
     loaded = engine.load_images(archive)
     after = engine.image_names()
-    strange = sorted({after[name] for name in loaded if name in after} - set(allowed))
+    came = {after[name] for name in loaded if name in after}
+    alike = {known for known in came if content and content_of(engine.inspect_image(known) or {}) == content}
+    strange = sorted(came - set(allowed) - alike)
+    image = next(iter(alike), image)
     if strange:
         _roll_back(engine, before, after, loaded, strange)
         raise EngineError(
@@ -174,6 +188,7 @@ def take_in(engine: Engine, archive: Iterable[bytes], image: str, reference: str
     if engine.inspect_image(image) is None:
         raise EngineError(f"The archive was loaded, but the engine has no {image[:19]}.")
     _name(engine, image, reference)
+    return image
 
 
 def _roll_back(

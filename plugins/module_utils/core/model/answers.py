@@ -137,8 +137,9 @@ class Moved:
 class ImagesAnswer(Answer):
     """Of session_images.
 
-    digests, problems: by reference, what a registry said. pulled: by reference. bytes, seconds: of a transfer. port,
-    fingerprint, server: of a server, and its process.
+    digests, problems: by reference, what a registry said. pulled: by reference. bytes, seconds: of a transfer; image:
+    what came, where that has another id than where it came from. port, fingerprint, server: of a server, and its
+    process.
     """
 
     digests: dict[str, str] = field(default_factory=dict)
@@ -146,6 +147,7 @@ class ImagesAnswer(Answer):
     pulled: Optional[dict[str, Moved]] = None
     bytes: Optional[int] = None
     seconds: float = 0.0
+    image: str = ""
     port: Optional[int] = None
     fingerprint: str = ""
     server: Optional[dict[str, int]] = None

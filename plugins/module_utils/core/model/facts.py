@@ -114,11 +114,12 @@ class Port:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """An image that the engine has. digests: as ``repository@sha256:…``."""
+    """An image that the engine has. digests: as ``repository@sha256:…``. content: of `images.content_of`."""
 
     id: str
     digests: tuple[str, ...]
     architecture: str
+    content: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 @dataclass(frozen=True)
 class Transfer:
-    """One image on its way from one host, or from the controller, to another."""
+    """One image on its way from one host, or from the controller, to another.
+
+    image: its id where it comes from. content: what it has to be where it is to have another id than that.
+    """
 
     reference: str
     image: str
     sender: str
     receiver: str
+    content: str = ""
 
 
 def next_round(needs: Sequence[Need], limit: int) -> list[Transfer]:
@@ -47,8 +51,14 @@ def next_round(needs: Sequence[Need], limit: int) -> list[Transfer]:
             if sender is not None:
                 sending.add(sender)
                 receiving.add(receiver)
-                found.append(Transfer(need.reference, str(need.wanted(receiver)), sender, receiver))
+                found.append(_transfer(need, sender, receiver))
     return found
+
+
+def _transfer(need: Need, sender: str, receiver: str) -> Transfer:
+    wanted = need.wanted(receiver)
+    image = str(need.has.get(sender, wanted))
+    return Transfer(need.reference, image, sender, receiver, "" if image == wanted else need.contents[sender])
 
 
 def _only_the_controller(need: Need, receiver: str) -> bool:

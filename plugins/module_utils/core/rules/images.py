@@ -10,6 +10,8 @@ the registry, `Need.pulled` and `Need.arrived` with what became of the hosts tha
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -130,6 +132,23 @@ def platform_of(facts: HostFacts) -> str:
     return f"{facts.engine.image_store}/{MACHINES.get(machine, machine)}"
 
 
+_CONTENT = ("Cmd", "Entrypoint", "Env", "Labels", "User", "Volumes", "WorkingDir")
+"""What of an image's configuration tells it from one with the same layers."""
+
+
+def content_of(found: Mapping[str, Any]) -> str:
+    """Return what is the same of an image in every store; empty where the engine does not say what it consists of.
+
+    found: what an engine says of it. Stores give it different ids: the digest of its configuration or of its manifest.
+    """
+    layers = (found.get("RootFS") or {}).get("Layers")
+    if not layers:
+        return ""
+    configuration = found.get("Config") or {}
+    parts = [found.get("Architecture"), layers, [configuration.get(key) or None for key in _CONTENT]]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
 @dataclass
 class Need:
     """One reference of a session: what it means, and how far its hosts are.
@@ -138,6 +157,7 @@ class Need:
     by host, in the session or not, the image that it has by this name. digest: what to pull, ``repository@sha256:…``.
     asks: the host that asks the registry. pulls: whether hosts that lack it pull it. archived: whether the controller
     has it in an archive. problems: by host the last thing that went wrong. tried: by host from whom it tried to get it.
+    contents: by host the content of what it has, by which one store gives it to another.
     """
 
     reference: str
@@ -152,6 +172,7 @@ class Need:
     archived: bool = False
     problems: dict[str, str] = field(default_factory=dict)
     tried: dict[str, list[str]] = field(default_factory=dict)
+    contents: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form that JSON can carry."""
@@ -177,11 +198,26 @@ class Need:
         return list(self.hosts) if self.asks is not None else self.lacking
 
     def senders(self, host: str) -> list[str]:
-        """Return who has what *host* lacks and did not fail to give it yet, in the order of the inventory."""
+        """Return who has what *host* lacks and did not fail to give it yet, in the order of the inventory.
+
+        Hosts whose store is another come in where nobody has it in the store that *host* has.
+        """
         wanted, tried = self.wanted(host), self.tried.get(host, [])
-        if wanted is None or len(tried) >= MOST_TRIES:
+        if len(tried) >= MOST_TRIES:
             return []
-        return [other for other, image in self.has.items() if image == wanted and other not in tried]
+        alike = [other for other, image in self.has.items() if image == wanted]
+        return [other for other in alike or self._in_other_stores(host) if other not in tried]
+
+    def _in_other_stores(self, host: str) -> list[str]:
+        """Return who has the image for a machine as that of *host*, by another id."""
+        machine = self.platforms[host].partition("/")[2]
+        return [
+            other
+            for other, image in self.has.items()
+            if self.contents.get(other)
+            and image == self.wanted(other)
+            and self.platforms[other].partition("/")[2] == machine
+        ]
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
@@ -204,6 +240,12 @@ class Need:
         """Take what became of a pull on *host*: the image's id, or why it could not be pulled."""
         if image is None:
             self.problems[host] = why
+            if self.wanted(host) is None and self.policy != ALWAYS:
+                # The digest may be none of a registry's: the store of containerd has one for whatever was loaded.
+                try:
+                    self._choose_among(self.has)
+                except InvalidInput as error:
+                    self.problems[host] = f"{why} {error}"
             return
         wanted = self.ids.setdefault(self.platforms[host], image)
         if wanted != image:
@@ -212,13 +254,18 @@ class Need:
         self.has[host] = image
         self.problems.pop(host, None)
 
-    def arrived(self, host: str, sender: str, why: str) -> None:
-        """Take what became of a transfer from *sender* to *host*; *why* is empty where the image arrived."""
+    def arrived(self, host: str, sender: str, why: str, image: str = "") -> None:
+        """Take what became of a transfer from *sender* to *host*; *why* is empty where the image arrived.
+
+        image: its id there, where the sender has it by another one.
+        """
         if why:
             self.problems[host] = why
             self.tried.setdefault(host, []).append(sender)
             return
-        self.has[host] = str(self.wanted(host))
+        self.has[host] = image or self.wanted(host) or self.has[sender]
+        self.ids.setdefault(self.platforms[host], self.has[host])
+        self.contents[host] = self.contents.get(sender, "")
         self.problems.pop(host, None)
 
     def why_not(self, host: str) -> str:
@@ -305,6 +352,7 @@ def _need(
         hosts=list(hosts),
         platforms={host: platform_of(host_facts) for host, host_facts in facts.items()},
         has={host: image.id for host, image in images.items() if image is not None},
+        contents={host: image.content for host, image in images.items() if image is not None},
     )
     archived = archive.get(reference if is_image_id(reference) else full_name(reference))
     if archived is not None:
@@ -429,5 +477,30 @@ def needs_again(
             for image in need.ids.values():
                 if host_facts.images.get(image) is not None:
                     need.has[host] = image
+        _find_by_name(need, facts)
         needs.append(need)
     return needs
+
+
+def _find_by_name(need: Need, facts: Facts) -> None:
+    """Add the hosts that have a pinned image by its name: those without a record of the session, and of other stores.
+
+    What the name means there may be another image, so that its id, its digest or its content has to be the same.
+    """
+    pinned = [facts[host].images.get(image) for host, image in need.has.items()]
+    contents = {image.content for image in pinned if image is not None and image.content}
+    known = {host: host_facts.images.get(need.reference) for host, host_facts in facts.items()}
+    contents |= {image.content for image in known.values() if image and image.content and image.id in need.ids.values()}
+    for host, image in known.items():
+        if image is None or host in need.has:
+            continue
+        wanted = need.wanted(host)
+        is_same = image.content in contents or (
+            need.digest is not None and digest_of(need.digest) in map(digest_of, image.digests)
+        )
+        if image.id == wanted or (wanted is None and is_same):
+            need.ids.setdefault(need.platforms[host], image.id)
+            need.has[host] = image.id
+    for host, image_id in need.has.items():
+        found = facts[host].images.get(image_id) or known[host]
+        need.contents[host] = found.content if found is not None else ""

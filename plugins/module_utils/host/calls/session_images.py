@@ -67,6 +67,7 @@ def _received(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> di
         port=server["port"],
         fingerprint=server["fingerprint"],
         token=arguments["token"],
+        content=transfer.get("content") or "",
     )
     return {"changed": True, **done}
 

@@ -106,7 +106,7 @@ class Distribution:
             answer = answers.get(receiver, ImagesAnswer())
             source = served.get(transfer.sender, ImagesAnswer())
             if answer.bytes is not None:
-                need.arrived(receiver, transfer.sender, "")
+                need.arrived(receiver, transfer.sender, "", answer.image)
                 would = "would get" if self.check_mode else "got"
                 amount = "" if self.check_mode else f" ({_amount(Moved(answer.bytes, answer.seconds))})"
                 if answer.bytes or self.check_mode:

@@ -10,11 +10,16 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PinnedImage
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.distribution import (
+    Transfer,
+    next_round,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     ALWAYS,
     MISSING,
     NEVER,
     Need,
+    content_of,
     full_name,
     needs_again,
     needs_of,
@@ -270,6 +275,99 @@ class Encrypted(Sequence[str]):
 
     def __str__(self) -> str:
         return "secret"
+
+
+BUSYBOX = {
+    "Architecture": "amd64",
+    "Config": {"Cmd": ["sh"], "Entrypoint": None, "Env": ["A=1"], "Labels": None, "User": "", "WorkingDir": "/"},
+    "RootFS": {"Layers": ["sha256:9029"], "Type": "layers"},
+}
+CONTENT = content_of(BUSYBOX)
+
+
+def test_what_is_the_same_of_an_image_in_every_store() -> None:
+    """Ids and digests differ; engines leave out what is empty, or do not."""
+    other = {
+        **BUSYBOX,
+        "Id": TWO,
+        "RepoDigests": [PINNED],
+        "Config": {**BUSYBOX["Config"], "Volumes": {}, "Labels": {}},
+    }
+    assert content_of(other) == CONTENT
+    for change in (
+        {"Config": {**BUSYBOX["Config"], "Env": ["A=2"]}},
+        {"RootFS": {"Layers": ["sha256:9030"]}},
+        {"Architecture": "arm64"},
+    ):
+        assert content_of({**BUSYBOX, **change}) not in (CONTENT, "")
+    assert content_of({**BUSYBOX, "RootFS": {}}) == ""
+
+
+def stored(
+    image: str, store: str, content: str = CONTENT, digests: tuple[str, ...] = (), name: str = NAME
+) -> dict[str, Any]:
+    """Return what a host reports that has an image in a store."""
+    found = host(image, digests, image_store=store)
+    return {**found, "images": {name: {**found["images"][NAME], "content": content}}}
+
+
+def with_record(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return what a host reports that has the session's record as well, which names the image by its id."""
+    (known,) = facts["images"].values()
+    return {**facts, "images": {**facts["images"], known["id"]: known}}
+
+
+LOADED = stored(ONE, "containerd", digests=(f"registry.example/train@{ONE}",))
+"""A host of containerd's store, which has a digest of what was only loaded."""
+
+
+def grown(used: Sequence[str], **facts: dict[str, Any]) -> Need:
+    """Return the need of a session that runs on h1 with the image that was loaded there."""
+    pinned = {NAME: PinnedImage(f"registry.example/train@{ONE}", {"h1": ONE})}
+    (need,) = needs_again({NAME: used}, typed(facts), MISSING, pinned)
+    return need
+
+
+def test_a_host_of_another_store_has_the_image_that_a_session_runs() -> None:
+    need = grown(["h1", "h2"], h1=with_record(LOADED), h2=stored(TWO, "docker"))
+    assert (need.lacking, need.pinned().ids) == ([], {"h1": ONE, "h2": TWO})
+    need = grown(["h1", "h2"], h1=with_record(LOADED), h2=stored(TWO, "docker", content="another"))
+    assert need.lacking == ["h2"], "by that name it has something else"
+
+
+def test_a_host_without_a_record_of_the_session_can_give_its_image() -> None:
+    need = grown(
+        ["h1"], h1={**LOADED, "images": {NAME: None}}, h2=LOADED, h3=stored(TWO, "containerd", content="another")
+    )
+    assert (need.lacking, need.senders("h1")) == (["h1"], ["h2"])
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_image_goes_from_one_store_to_another(is_new: bool) -> None:
+    facts = {"h1": with_record(LOADED), "h2": host(image_store="docker"), "h3": host(image_store="docker")}
+    need = need_of(used=3, **facts) if is_new else grown(["h1", "h2", "h3"], **facts)
+    assert (need.pulls, need.lacking) == (True, ["h2", "h3"])
+    for receiver in ("h2", "h3"):
+        need.pulled(receiver, None, "no such host")
+    need.pulls = False
+    assert need.senders("h2") == ["h1"]
+    assert next_round([need], 9) == [Transfer(NAME, ONE, "h1", "h2", CONTENT)]
+    need.arrived("h2", "h1", "", TWO)
+    assert next_round([need], 9) == [Transfer(NAME, TWO, "h2", "h3")], "that has it as h3 is to have it"
+    need.arrived("h3", "h2", "")
+    assert (need.lacking, need.pinned().ids) == ([], {"h1": ONE, "h2": TWO, "h3": TWO})
+
+
+def test_an_image_goes_to_no_other_machine() -> None:
+    need = need_of(h1=LOADED, h2=host(image_store="docker", architecture="aarch64"))
+    need.pulled("h2", None, "no such host")
+    assert need.senders("h2") == []
+
+
+def test_after_a_pull_that_failed_a_host_outside_the_session_helps() -> None:
+    need = need_of(h1=LOADED, h2=host(image_store="docker"), h3=stored(TWO, "docker"))
+    need.pulled("h2", None, "no such host")
+    assert need.senders("h2") == ["h3"]
 
 
 def test_a_password_may_be_encrypted_in_its_place() -> None:

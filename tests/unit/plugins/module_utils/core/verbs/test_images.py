@@ -117,6 +117,19 @@ def test_who_waits_in_vain_is_ended_and_the_reason_names_both_hosts() -> None:
     assert state["useless"] == {}
 
 
+def test_what_comes_to_another_store_has_an_id_of_its_own_there() -> None:
+    hosts, own = facts("h1"), "sha256:" + "2" * 64
+    del hosts["h3"]
+    hosts["h1"]["engine"]["image_store"] = "containerd"
+    hosts["h1"]["images"][NAME] = {**hosts["h1"]["images"][NAME], "content": "layers and configuration"}
+    launch = Launch(hosts, "never")
+    assert launch.step()["receives"]["h2"]["content"] == "layers and configuration"
+    came = {"bytes": 1, "seconds": 0.1, "image": own}
+    state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": came})
+    assert (state["receives"], state["results"]) == ({}, {"h2": {"present": True}})
+    assert state["record"]["plan"]["images"][NAME]["ids"] == {"h1": IMAGE, "h2": own}
+
+
 def test_who_serves_a_host_that_has_the_image_is_ended() -> None:
     """Its facts may not have told so, as where a record is damaged; nobody comes to such a server."""
     hosts = facts("h1")
