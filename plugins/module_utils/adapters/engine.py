@@ -328,6 +328,8 @@ class Engine:
             # Engines that do not hand over CDI devices, or are not told to, have no folders for them.
             "cdi": bool(info.get("CDISpecDirs")),
             "remaps_users": "name=userns" in (info.get("SecurityOptions") or ()),
+            "runtimes": dict(info.get("Runtimes") or {}),
+            "default_runtime": str(info.get("DefaultRuntime") or ""),
             # Stores of different kinds give the same image different ids.
             "image_store": "containerd" if "containerd.snapshotter" in str(info.get("DriverStatus")) else "docker",
         }
@@ -497,6 +499,16 @@ class Engine:
                     found.append(match.group(1))
         return found
 
+    def import_nothing(self, repository: str, tag: str) -> None:
+        """Make an image that holds nothing at all, under this name."""
+        what = f"make the empty image {repository}:{tag}"
+        query = {"fromSrc": "-", "repo": repository, "tag": tag}
+        headers = {"Content-Type": "application/x-tar"}
+        with self._ask(what, "POST", "/images/create", query, [bytes(10240)], headers) as response, _saying(what):
+            for event in response.events():
+                if event.get("error"):
+                    raise ApiError(str(event["error"]).strip())
+
     def tag_image(self, image: str, repository: str, tag: str) -> None:
         """Give the image with this id a name, which another one may have had."""
         what = f"tag the image {image} as {repository}:{tag}"
@@ -597,6 +609,10 @@ class Engine:
             self.remove_container(container)
             raise
         return container
+
+    def create_alone(self, name: str, body: Mapping[str, Any]) -> str:
+        """Create a container that is on no network of the engine's own; return its id."""
+        return str(self._post(f"create the container {name}", f"/containers/create?name={in_path(name)}", body)["Id"])
 
     def endpoint(self, interface: str, address: str | None = None, mac: str | None = None) -> dict[str, Any]:
         """Return endpoint settings in the form this engine takes: address, MAC and interface name where it can."""

@@ -32,11 +32,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.boot_install import closure, interpreter
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.default_runtime import SCRIPT, default_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
-SCRIPT = Path("/usr/local/lib/cluster-compute/runtime")
 PROGRAM = Path("/usr/local/lib/cluster-compute/first_address.py")
-_PLAIN = "runc"
 _RELOAD_SECONDS = 10.0
 
 _TEXT = """\
@@ -84,15 +83,11 @@ def present_stages(engine: Engine) -> list[Stage]:
 
 def absent_stages(engine: Engine) -> list[Stage]:
     """Return what takes the entry away. Raises RuntimeEntryError while containers need it to start again."""
-    users = [
-        found["Name"].lstrip("/")
-        for entry in engine.session_containers()
-        if (found := engine.inspect(entry["Id"])) and found["HostConfig"].get("Runtime") == RUNTIME
-    ]
+    users = _users(engine)
     if users:
         raise RuntimeEntryError(
             f"The runtime entry {RUNTIME} of this host's engine is what these containers are started by: "
-            f"{', '.join(sorted(users))}. Tear their sessions down first."
+            f"{', '.join(users)}. Tear their sessions down first."
         )
     stages: list[Stage] = []
     if RUNTIME not in engine.runtimes() and not engine.process():
@@ -107,10 +102,29 @@ def absent_stages(engine: Engine) -> list[Stage]:
     return [*stages, [Step("remove", "file", str(path), path.unlink, before="present") for path in files]]
 
 
+def lost(engine: Engine) -> str:
+    """Return what containers cannot start because the engine has lost the entry; empty where none are."""
+    if RUNTIME in engine.runtimes():
+        return ""
+    users = _users(engine)
+    if not users:
+        return ""
+    return f"The engine has no runtime entry {RUNTIME} any more, by which these are started: {', '.join(users)}."
+
+
+def _users(engine: Engine) -> list[str]:
+    """Return the names of the containers of sessions that the engine's entry starts."""
+    return sorted(
+        found["Name"].lstrip("/")
+        for entry in engine.session_containers()
+        if (found := engine.inspect(entry["Id"])) and found["HostConfig"].get("Runtime") == RUNTIME
+    )
+
+
 def _script(engine: Engine) -> str:
     """Return the script for the runtime that this engine uses where it is told nothing."""
     known, default = engine.runtimes(), engine.default_runtime()
-    plain = known.get(_PLAIN if default == RUNTIME else default, {})
+    plain = default_of(known, default)
     if not plain.get("path"):
         raise RuntimeEntryError(
             f"The engine's default runtime {default!r} is no program that the OCI's command line calls, so replicas "

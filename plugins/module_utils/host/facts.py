@@ -53,7 +53,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     RUNTIME_MANIFEST,
     RUNTIME_ON_HOST,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_settings, firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
+    default_runtime,
+    engine_settings,
+    firewall_rules,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import part_times
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import (
     read_exit_code,
@@ -61,6 +65,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import read_use
+
+OF_RUNTIMES = ("runtimes", "default_runtime")
+"""What of the engine's words a host compares by itself."""
 
 
 def host_facts(
@@ -189,7 +196,8 @@ def _facts(
     entries = [entry for entry in every if docker_engine.is_replica(entry)]
     return {
         "engine": {
-            **{key: value for key, value in description.items() if key not in ("cpus", "memory")},
+            **{key: description[key] for key in description if key not in ("cpus", "memory", *OF_RUNTIMES)},
+            "stale_runtime": default_runtime.stale(*(description[key] for key in OF_RUNTIMES)),
             "no_rules": engine_settings.why_no_rules(engine.process()),
         },
         "topology": cpus.topology(cpus.usable_cpus()),

@@ -28,6 +28,7 @@ class EngineFacts:
     cdi: whether it hands over CDI devices. image_store: the kind, which gives the ids. remaps_users: whether users of
     containers are others on the host (``userns-remap``).
     no_rules: where it was told to write no firewall rules for containers; empty where it writes them.
+    stale_runtime: why replicas would start by another runtime than the engine's default; empty where they do not.
     """
 
     version: str = ""
@@ -38,6 +39,7 @@ class EngineFacts:
     image_store: str = "docker"
     remaps_users: bool = False
     no_rules: str = ""
+    stale_runtime: str = ""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def check_request_against_hosts(
         ]
     problems += mount_problems(request, names, facts_by_host, inventory or {})
     problems += _address_problems(request, names, facts_by_host, placement)
-    problems += _ssh_problems(request, names, facts_by_host)
+    problems += _unfit_problems(request, names, facts_by_host)
     if placement is not None:
         problems += sharing_problems(request, names, facts_by_host)
         problems += _encryption_problems(request, placement, facts_by_host)
@@ -217,18 +217,23 @@ REMAPPED = (
 )
 
 
-def why_no_ssh(request: Request, facts: HostFacts) -> str:
-    """Return why a host can carry no replica with an SSH server, where a request's have one; empty where it can."""
+def why_unfit(request: Request, facts: HostFacts) -> str:
+    """Return why a host can carry no replica of a request, whatever it has free; empty where it can.
+
+    Replicas with an SSH server need its keys, and those on a session's network the runtime that puts it first.
+    """
     has_ssh = max(request.size, request.max_size or 1) > 1 or bool(request.authorized_keys)
-    return REMAPPED if has_ssh and facts.engine.remaps_users else ""
+    if has_ssh and facts.engine.remaps_users:
+        return REMAPPED
+    return facts.engine.stale_runtime if max(request.size, request.max_size or 1) > 1 else ""
 
 
-def _ssh_problems(request: Request, names: Sequence[str], facts_by_host: Mapping[str, HostFacts]) -> list[Problem]:
+def _unfit_problems(request: Request, names: Sequence[str], facts_by_host: Mapping[str, HostFacts]) -> list[Problem]:
     """Return why no host can take a session's replicas, whatever room it has; nothing where one can."""
-    reasons = {name: why for name in names if (why := why_no_ssh(request, facts_by_host[name]))}
+    reasons = {name: why for name in names if (why := why_unfit(request, facts_by_host[name]))}
     if len(reasons) < len(names):
         return []
-    return [Problem(f"host {name}", "not usable for a session with SSH", why) for name, why in reasons.items()]
+    return [Problem(f"host {name}", "not usable for this session", why) for name, why in reasons.items()]
 
 
 def owners_of(facts: HostFacts, container: str, session: str) -> list[str]:

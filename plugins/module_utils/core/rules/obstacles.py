@@ -18,8 +18,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
     has_address,
     owners_of,
-    why_no_ssh,
     why_not_encrypted,
+    why_unfit,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import overlay_mtu
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
@@ -50,7 +50,7 @@ def obstacles(
     stay = [host for host in stay if host in hosts_facts]
     found = {}
     for host in hosts:
-        why = why_no_ssh(request, hosts_facts[host])
+        why = why_unfit(request, hosts_facts[host])
         if not why and host not in plan.hosts:
             why = _why_not_carried(plan, request, stay, hosts_facts, host, looked)
         if not why and "main1" in coming:
@@ -69,7 +69,7 @@ def unfit_hosts(request: Request, hosts_facts: Mapping[str, HostFacts]) -> dict[
 
     It is what they are, not what they have free.
     """
-    return {host: why for host, facts in hosts_facts.items() if (why := why_no_ssh(request, facts))}
+    return {host: why for host, facts in hosts_facts.items() if (why := why_unfit(request, facts))}
 
 
 def render_obstacles(found: Mapping[str, str]) -> list[str]:

@@ -125,7 +125,7 @@ def test_a_host_whose_replicas_could_not_read_their_keys_is_left_out(given: dict
     wanted = request(**given)
     answer = planner(wanted, h1=remapping(host()), h2=host(number=2)).run(cleaned_up=True)
     assert (answer["status"], answer["hosts"]) == ("SCHEDULED", ["h2"])
-    with pytest.raises(InvalidInput, match="host h1 is 'not usable for a session with SSH': Its engine maps the users"):
+    with pytest.raises(InvalidInput, match="host h1 is 'not usable for this session': Its engine maps the users"):
         planner(wanted, h1=remapping(host())).run(cleaned_up=True)
     full = [Reservation(Claim(SESSION, "other", 1, 2000, 1), COMMITTED, "boot", None)]
     answer = planner(wanted, h1=remapping(host()), h2=host(held=full, number=2)).run(cleaned_up=True)
@@ -157,6 +157,16 @@ def test_what_only_another_host_says_is_compared_with_what_the_site_grants(known
     with pytest.raises(InvalidPlan, match="gives sub1 the 'gpu' '/dev/sda' of h2") as error:
         launch.run(cleaned_up=True)
     assert "of h1" not in str(error.value), "what a host has itself it was given by a launch"
+
+
+def test_a_host_whose_default_runtime_has_changed_is_left_out() -> None:
+    known = host()
+    stale = {**known, "engine": {**known["engine"], "stale_runtime": "Its engine's default runtime is kata."}}
+    answer = planner(request(size=2), h1=stale, h2=host(number=2)).run(cleaned_up=True)
+    assert (answer["status"], answer["hosts"]) == ("SCHEDULED", ["h2"])
+    with pytest.raises(InvalidInput, match="host h1 is 'not usable for this session': Its engine's default runtime"):
+        planner(request(max_size=2), h1=stale).run(cleaned_up=True)
+    assert planner(request(), h1=stale).run(cleaned_up=True)["hosts"] == ["h1"], "it does not start by the entry"
 
 
 @pytest.mark.parametrize("changed", ["its keys", "its port as well", "its last key"])

@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Compare the runtime that replicas start by with the one that the engine gives to containers that ask for none.
+
+`engine_runtime` makes the script that is the former; each look at a host asks whether it still fits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME
+
+SCRIPT = Path("/usr/local/lib/cluster-compute/runtime")
+_PLAIN = "runc"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LAST_LINE = re.compile(r'^exec (.+) "\$@"$', re.MULTILINE)
+"""What the script ends with, of this release and of earlier ones: the runtime that it becomes."""
+
+
+def stale(known: Mapping[str, Mapping[str, Any]], default: str) -> str:
+    """Return why replicas start by another runtime than containers that ask for none; empty where they do not.
+
+    known, default: runtimes of this host's engine, and the name of its default. The script says for which it was made;
+    where there is none, or the engine has no entry for it, that is for others to say.
+    """
+    try:
+        made_for = _LAST_LINE.search(SCRIPT.read_text(encoding="utf-8"))
+    except OSError:
+        made_for = None
+    if RUNTIME not in known or made_for is None:
+        return ""
+    plain = default_of(known, default)
+    now = [str(plain["path"]), *(plain.get("runtimeArgs") or ())] if plain.get("path") else [default]
+    if _resolved(now) == _resolved(shlex.split(made_for[1])):
+        return ""
+    return (
+        f"Its engine's default runtime is {default} ({shlex.join(now)}), and replicas would start by {made_for[1]}, "
+        "which was the default when the host was prepared. Run the prepare_hosts playbook for it. Where that refuses "
+        "the new one, run it with prepare_hosts_engine_runtime=false, or set the old one in its daemon.json."
+    )
+
+
+def _resolved(command: list[str]) -> list[str]:
+    """Return a command with the place of its program, which an engine may be told by its name alone."""
+    return [os.path.realpath(shutil.which(command[0], path=_PATH) or command[0]), *command[1:]]
+
+
+def default_of(known: Mapping[str, Mapping[str, Any]], default: str) -> Mapping[str, Any]:
+    """Return the runtime of containers that ask for none; ours stands before the engine's own."""
+    return known.get(_PLAIN if default == RUNTIME else default, {})
