@@ -430,6 +430,16 @@ def _prepared(settings: Settings, results: Results) -> Check:
                 "Programs in replicas find the address of their session first.",
                 f"{PREPARE} Until then some find the outward address, which other replicas do not reach.",
             )
+        stale = results.facts[host].engine.stale_runtime if host in results.facts else ""
+        if stale:
+            good = "Replicas start by the engine's default runtime, with the address of their session first."
+            check.bad(ERROR, host, stale, good, "Do what it says. Until then it gets no replicas of larger sessions.")
+        if packages["trial"]:
+            problem = f"An empty container does not start there: {packages['trial']}"
+            check.bad(ERROR, host, problem, "Its engine starts containers, and commands in them.", "Correct that.")
+        if packages["runtime_lost"]:
+            good = "What was started by the engine's runtime entry can be started again."
+            check.bad(ERROR, host, packages["runtime_lost"], good, f"{PREPARE} Then run the repair playbook.")
         if packages["ssh"]:
             check.bad(ERROR, host, packages["ssh"], "SSH and session-run work in replicas of any image.", PREPARE)
         if packages["ssh_release"]:

@@ -47,6 +47,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
     boot_install,
     data,
     engine_runtime,
+    engine_trial,
     firewall_rules,
     runtime_proof,
     ssh_runtime,
@@ -123,6 +124,8 @@ def examine(
             "missing": _missing(),
             "boot": _boot(state_directory),
             "runtime": _runtime(found["engine"] is not None),
+            "trial": engine_trial.problem() if found["engine"] and not _missing() else "",
+            "runtime_lost": _runtime_lost(found["engine"] is not None),
             **_ssh_runtime(),
         },
         "kernel": _kernel(nftables),
@@ -164,6 +167,14 @@ def _runtime(has_engine: bool) -> str:
     except SessionError as error:
         return str(error)
     return f"The engine's runtime entry {RUNTIME} is not there, or not of this release." if changes else ""
+
+
+def _runtime_lost(has_engine: bool) -> str:
+    """Return which containers the engine cannot start any more; empty where there are none, or it does not say."""
+    try:
+        return engine_runtime.lost(Engine.connect()) if has_engine else ""
+    except SessionError:
+        return ""
 
 
 def _ssh_runtime() -> dict[str, str]:

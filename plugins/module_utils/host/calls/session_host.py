@@ -9,10 +9,14 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
+    LedgerError,
+    LedgerFile,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    CoreError,
     SessionError,
     is_of_host,
     message_of,
@@ -303,6 +307,22 @@ MAKING = ("held", "started", "amended", "probe_written", "probe_checked", "verif
 """States in which a failure of the host's own speaks against giving it sessions."""
 
 
+STARTING = ("started", "amended", "verified")
+"""Those in which replicas start. Where that fails, the host tries whether it is why."""
+
+
+def _fault(error: SessionError | OSError, state: str) -> SessionError | OSError | None:
+    """Return what went wrong where it is the host's own; None where it is the session's, or somebody else's."""
+    if is_of_host(error):
+        return error if state in MAKING else None
+    if state not in STARTING or isinstance(error, (CoreError, StateError, LedgerError)):
+        return None
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.engine_trial import host_fault
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
+
+    return None if isinstance(error, PeersSilent) else host_fault(error)
+
+
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Bring about the state that is asked for. Raises SessionError, OSError."""
     if arguments["record"] is not None:
@@ -310,9 +330,13 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     try:
         answer = STATES[arguments["state"]](arguments, check_mode)
     except (SessionError, OSError) as error:
-        if is_of_host(error) and arguments["state"] in MAKING and not check_mode:
-            SuspicionFile(arguments["state_directory"]).remember(message_of(error))
-        raise
+        fault = None if check_mode else _fault(error, arguments["state"])
+        if fault is None:
+            raise
+        SuspicionFile(arguments["state_directory"]).remember(message_of(fault))
+        if fault is error:
+            raise
+        raise fault from error
     if arguments["state"] == "started" and answer.get("changed") and not check_mode:
         SuspicionFile(arguments["state_directory"]).forget()
     return answer

@@ -328,6 +328,13 @@ def _start_container(context: Context, container: str, replica: Replica) -> None
     try:
         context.engine.start_container(container)
     except EngineError as error:
+        made = (context.engine.inspect(container) or {}).get("HostConfig", {})
+        if made.get("Runtime") == RUNTIME and RUNTIME not in context.engine.runtimes():
+            raise EngineError(
+                f"The engine of {context.host} has no runtime entry {RUNTIME} any more, by which {replica.container} "
+                "is started. Run the prepare_hosts playbook for this host, then the repair playbook.",
+                is_of_host=True,
+            ) from error
         if replica.memlock is None or "rlimit" not in str(error):
             raise
         raise EngineError(

@@ -13,6 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SECONDS, SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Suspicion
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_trial
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host
 
 At = Callable[[float], SuspicionFile]
@@ -74,6 +75,7 @@ def test_what_a_host_fails_at_for_reasons_of_its_own_is_remembered(
         raise error
 
     monkeypatch.setitem(session_host.STATES, state, fail)
+    monkeypatch.setattr(engine_trial, "problem", lambda: "")
     given = {"state": state, "record": None, "state_directory": "/var/lib/x"}
     for check_mode in (True, False):
         with pytest.raises(SessionError):

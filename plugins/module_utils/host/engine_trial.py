@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Try whether this host's engine starts any replica at all, to know whose fault it is that one could not be started.
+
+An engine's words are its own, in every release others, so they decide nothing. What is tried has nothing of a session:
+an image that holds nothing, no network, the runtime and the shell that every replica has; before that the kinds of
+links and firewall rules that sessions need. Where one of these fails, too, another host would not repeat the failure.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    LABELS,
+    RUNTIME,
+    Engine,
+    EngineError,
+    container_name,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import sentence
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
+
+REPOSITORY = "cluster-compute/trial"
+PREFIX = "cluster-compute-trial-"
+"""How the names of containers of trials begin."""
+LOCK = Path("/run/cluster-compute-trial.lock")
+"""Held by who tries, so that what a trial that was ended has left can be told from what another one uses."""
+SECONDS = 90.0
+"""For which the engine may say nothing; one that many launches keep busy takes its time."""
+_MEMORY = 64 * 1024**2
+
+
+class HostFault(SessionError):
+    """This host starts no replica at all."""
+
+    is_of_host = True
+
+
+def host_fault(error: BaseException) -> HostFault | None:
+    """Return what *error*, with which a replica did not start, is where the host is why; None where it is not."""
+    found = problem()
+    if not found:
+        return None
+    return HostFault(
+        f"The host is at fault, as nothing like a replica works there: {found} Correct that, then run the preflight "
+        f"playbook. It was found when this failed: {message_of(error)}"
+    )
+
+
+def problem() -> str:
+    """Return why this host starts no replica of any session; empty where it would start one."""
+    try:
+        with LOCK.open("a", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            engine = Engine.connect(SECONDS)
+            link.try_kinds()
+            firewall.try_matches(engine.uses_nftables())
+            _try_engine(engine)
+    except (SessionError, OSError) as error:
+        return sentence(message_of(error))
+    return ""
+
+
+def _try_engine(engine: Engine) -> None:
+    """Start a container of nothing, run a command in it, and remove all of it. Raises EngineError."""
+    _clear(engine)
+    tag = uuid.uuid4().hex
+    try:
+        engine.import_nothing(REPOSITORY, tag)
+        _run_in(engine, engine.create_alone(f"{PREFIX}{tag}", _body(engine, f"{REPOSITORY}:{tag}")))
+    finally:
+        with suppress(SessionError):
+            _clear(engine)
+
+
+def _clear(engine: Engine) -> None:
+    for entry in engine.containers():
+        if container_name(entry).startswith(PREFIX):
+            engine.remove_container(entry["Id"])
+    for name in engine.image_names():
+        if name.startswith(f"{REPOSITORY}:"):
+            engine.remove_image(name)
+
+
+def _body(engine: Engine, image: str) -> dict[str, object]:
+    source, target = environment.RUNTIME_ON_HOST, environment.RUNTIME
+    return {
+        "Image": image,
+        # Waits for a word that nobody says.
+        "Entrypoint": [environment.SHELL, "-c", "read word"],
+        "OpenStdin": True,
+        "Labels": dict.fromkeys(LABELS, ""),
+        "HostConfig": {
+            "NetworkMode": "none",
+            "Init": True,
+            "Memory": _MEMORY,
+            "MemorySwap": _MEMORY,
+            "Mounts": [{"Type": "bind", "Source": source, "Target": target, "ReadOnly": True}],
+            **({"Runtime": RUNTIME} if RUNTIME in engine.runtimes() else {}),
+        },
+    }
+
+
+def _run_in(engine: Engine, container: str) -> None:
+    engine.start_container(container)
+    command = [environment.SHELL, "-c", "echo well"]
+    code, out, err = engine.execute(container, command, seconds=SECONDS)
+    if (code, out) != (0, "well\n"):
+        raise EngineError(f"A command in it ended with code {code}, and wrote {(out + err).strip() or 'nothing'!r}.")

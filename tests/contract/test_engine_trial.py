@@ -1,0 +1,152 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whose fault it is that a replica does not start: the session's, or the host's, which the host finds out by a try."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime, engine_trial
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.engine_settings import FILE
+from ansible_collections.cluster_compute.session.tests.contract.modules import run
+from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+    Host,
+    output_of,
+    things,
+    until,
+)
+
+
+@contextmanager
+def full_tmp(host: Host) -> Iterator[None]:
+    """Leave no room in this host's /tmp, where an engine writes what it hands to a program that it starts."""
+    aside = Path("/var/cluster-compute-tmp")
+    kept = host.folder.relative_to("/tmp")
+    aside.mkdir()
+    try:
+        output_of("mount", "--bind", "/tmp", str(aside))
+        output_of("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", "/tmp")
+        Path("/tmp", kept).mkdir(parents=True)
+        output_of("mount", "--bind", str(aside / kept), str(host.folder))
+        subprocess.run(["dd", "if=/dev/zero", "of=/tmp/full", "bs=4k"], capture_output=True, check=False)
+        yield
+    finally:
+        for place in (host.folder, Path("/tmp"), aside):
+            subprocess.run(["umount", str(place)], capture_output=True, check=False)
+        aside.rmdir()
+
+
+@contextmanager
+def without_the_runtime(_host: Host) -> Iterator[None]:
+    """Take away the program of the runtime by which replicas start; the engine's entry for it stays."""
+    aside = engine_runtime.SCRIPT.with_name("runtime-aside")
+    engine_runtime.SCRIPT.rename(aside)
+    try:
+        yield
+    finally:
+        aside.rename(engine_runtime.SCRIPT)
+
+
+def failure(host: Host, **request: Any) -> dict[str, Any]:
+    """Return what the host answers where a session does not start; nothing of it stays."""
+    session = host.plan(size=2, **request)
+    session.bring("held")
+    with pytest.raises(SessionError) as found:
+        session.bring("started")
+    session.remove(undo=True)
+    return dict(found.value.args[1], msg=str(found.value.args[0]))
+
+
+def preflight(host: Host) -> dict[str, Any]:
+    """Return what this host says of itself in a preflight."""
+    return dict(host.call("host_preflight", state="examined", token="0" * 64, roots=["/srv"])["observed"])
+
+
+@pytest.mark.parametrize("command", [["no-such-program"], ["false"]])
+def test_what_a_session_does_wrong_is_not_the_hosts_fault(host: Host, engine: Engine, command: list[str]) -> None:
+    before = things(engine), engine.image_names()
+    answer = failure(host, command=command)
+    assert "sick" not in answer, answer
+    assert SuspicionFile(str(host.state.root)).read() is None
+    assert (things(engine), engine.image_names()) == before, "nothing of the trial stays"
+
+
+@pytest.mark.parametrize("broken", [full_tmp, without_the_runtime])
+def test_what_no_replica_would_survive_is_the_hosts_fault(host: Host, engine: Engine, broken: Any) -> None:
+    assert RUNTIME in engine.runtimes()
+    before = engine.image_names()
+    with broken(host):
+        answer = failure(host)
+        assert answer.get("sick") is True, answer
+        assert "The host is at fault" in answer["msg"]
+        suspicion = SuspicionFile(str(host.state.root)).read()
+        assert suspicion is not None
+        assert answer["msg"].startswith(suspicion.reason)
+        assert preflight(host)["packages"]["trial"] != ""
+    assert engine.image_names() == before
+    assert preflight(host)["packages"]["trial"] == ""
+    host.launch(size=2)
+    assert SuspicionFile(str(host.state.root)).read() is None, "it was trusted again"
+
+
+def test_what_a_trial_left_that_was_ended_goes_with_the_next(host: Host, engine: Engine) -> None:
+    before = engine.image_names()
+    engine.import_nothing(engine_trial.REPOSITORY, "left")
+    body = engine_trial._body(engine, f"{engine_trial.REPOSITORY}:left")
+    engine.start_container(engine.create_alone(f"{engine_trial.PREFIX}left", body))
+    assert engine_trial.host_fault(SessionError("It did not start.")) is None
+    assert engine.image_names() == before
+    assert output_of("docker", "ps", "-aq", "--filter", f"name={engine_trial.PREFIX}") == ""
+
+
+# ---- the runtime by which replicas start ----------------------------------------------------------------------------
+
+
+def test_a_host_whose_default_runtime_has_changed_gets_no_session_before_it_is_prepared_again(host: Host) -> None:
+    text = engine_runtime.SCRIPT.read_text(encoding="utf-8")
+    assert host.call("host_info")["host"]["engine"]["stale_runtime"] == ""
+    engine_runtime.SCRIPT.write_text(text.replace('runc "$@"', 'kata-runtime "$@"'), encoding="utf-8")
+    try:
+        stale = host.call("host_info")["host"]["engine"]["stale_runtime"]
+        assert stale.startswith("Its engine's default runtime is runc (runc), and replicas would start by ")
+        with pytest.raises(SessionError, match="prepare_hosts playbook"):
+            host.plan(size=2)
+        assert host.plan(size=1).plan["network"] is None, "one alone does not start by it"
+        run("host_runtime", {"state": "present"}, False)
+        assert engine_runtime.SCRIPT.read_text(encoding="utf-8") == text
+    finally:
+        engine_runtime.SCRIPT.write_text(text, encoding="utf-8")
+    host.launch(size=2)
+
+
+def test_what_the_engine_cannot_start_for_want_of_its_entry_is_said_with_what_to_do(host: Host) -> None:
+    session = host.launch(size=2)
+    settings = FILE.read_text(encoding="utf-8")
+    others = {key: value for key, value in json.loads(settings).items() if key != "runtimes"}
+    try:
+        FILE.write_text(json.dumps({**others, "runtimes": {}}), encoding="utf-8")
+        output_of("pkill", "-HUP", "-x", "dockerd")
+        assert until(lambda: RUNTIME not in Engine.connect().runtimes())
+        output_of("docker", "stop", "--time", "0", "demo-main1")
+        with pytest.raises(
+            SessionError, match="Run the prepare_hosts playbook for this host, then the repair"
+        ) as found:
+            session.repair()
+        assert f"has no runtime entry {RUNTIME} any more" in str(found.value)
+        assert "demo-main1, demo-sub1" in preflight(host)["packages"]["runtime_lost"]
+    finally:
+        FILE.write_text(settings, encoding="utf-8")
+        output_of("pkill", "-HUP", "-x", "dockerd")
+        assert until(lambda: RUNTIME in Engine.connect().runtimes())
+    assert session.repair()["actions"]
+    assert preflight(host)["packages"]["runtime_lost"] == ""
