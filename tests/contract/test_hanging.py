@@ -10,15 +10,22 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import accelerators, bounded, folders
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import (
+    accelerators,
+    bounded,
+    disk_use,
+    folders,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.disk import MOST_WORK
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, disk, program, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.tests.contract.dead_filesystem import dead
@@ -144,6 +151,22 @@ def test_a_tool_for_accelerators_that_hangs_says_nothing_and_keeps_nobody(
         found = ask("host_info", accelerators={"gpu": "nvidia"})["host"]
     assert found["usable"]
     assert found["accelerators"]["gpu"]["problem"] == "'nvidia-smi -L' did not end within 2 seconds."
+
+
+def test_a_count_of_what_hangs_is_waited_for_by_nobody_and_stops_nobody(tmp_path: Path) -> None:
+    folder = tmp_path / "layer"
+    folder.mkdir()
+    with dead(str(folder)):
+        for _look in range(2):
+            with pytest.raises(disk_use.NotCounted) as caught:
+                disk_use.count(str(folder), "--inodes", 0.5)
+        assert caught.value.work < MOST_WORK, "it does not work, it waits"
+    deadline = time.monotonic() + 60
+    while True:  # the one that hung ends with an error
+        with suppress(SessionError):
+            assert disk_use.count(str(folder), "--inodes", 60) == 1
+            break
+        assert time.monotonic() < deadline
 
 
 @dataclass
