@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 import shutil
 import socket
@@ -27,6 +28,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PREPARING,
     RUNNING,
     is_stub,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
+    RUNTIME,
+    RUNTIME_ON_HOST,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
@@ -1004,3 +1009,46 @@ def test_only_who_plans_has_to_know_by_which_address_others_reach_a_host(second_
     assert "10.199.0.2" in call("host_info", underlay_address="10.199.0.2")["host"]["problem"]
     found = call("host_info")["host"]
     assert (found["usable"], found["underlay"]) == (True, None)
+
+
+READ_MEMORY = """
+import os, sys
+sys.path.insert(0, "/parts")
+import ctypes
+libc = ctypes.CDLL(None)
+class Part(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+theirs, own = ctypes.create_string_buffer(4), ctypes.create_string_buffer(4)
+ready, done = os.pipe(), os.pipe()
+child = os.fork()
+if not child:
+    theirs.raw = b"text"
+    os.write(ready[1], b".")
+    os.read(done[0], 1)
+    os._exit(0)
+os.read(ready[0], 1)
+into, of = Part(ctypes.addressof(own), 4), Part(ctypes.addressof(theirs), 4)
+found = libc.process_vm_readv(child, ctypes.byref(into), 1, ctypes.byref(of), 1, 0)
+os.write(done[1], b".")
+print(found, own.raw.decode() if found > 0 else "")
+"""
+"""Reads the memory of another process of the same user, as Open MPI does; its own child, so that Yama permits it."""
+PARTS = ("ctypes", "struct.py", "lib-dynload/_ctypes.*", "lib-dynload/_struct.*")
+
+
+@pytest.mark.parametrize("capabilities", [[], ["SYS_PTRACE"]])
+def test_open_mpi_reads_the_memory_of_others_where_it_may(
+    host: Host, engine: Engine, capabilities: list[str], shared: Path
+) -> None:
+    library = Path(os.__file__).parent
+    for path in [found for part in PARTS for found in library.glob(part)]:
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, shared / path.name)
+    shutil.copy(next(Path("/usr/lib").glob("*/libffi.so.8")), shared)
+    session = host.launch(size=2, capabilities=capabilities, mounts=[f"{shared}:/parts:ro"])
+    loader = next(Path(f"{RUNTIME_ON_HOST}/lib").glob("ld-linux*")).name
+    python = [f"{RUNTIME}/lib/{loader}", "--library-path", f"{RUNTIME}/lib:/parts", f"{RUNTIME}/libexec/python3"]
+    found = session.run_in("main1", *python, "-I", "-S", "-c", READ_MEMORY).split()
+    assert found == (["-1"] if engine.filters_process_reads() and not capabilities else ["4", "text"])
+    values = session.run_in("main1", "cat", "/etc/cluster-compute/environment")
+    assert ("OMPI_MCA_btl_vader_single_copy_mechanism='none'" in values) is (found == ["-1"])
+    assert ("OMPI_MCA_smsc='^cma'" in values) is (found == ["-1"])

@@ -96,6 +96,8 @@ MINIMUM_API = (1, 41)
 """Docker Engine 20.10, the oldest release that is supported."""
 NEWEST_API = (1, 52)
 """Docker Engine 29.0: what later versions change is not known here, and their engines speak this one as well."""
+API_PROCESS_READS = (1, 42)
+"""From Docker Engine 23.0 on: processes of a container may read each other's memory (process_vm_readv(2))."""
 API_ENDPOINT_MAC = (1, 44)
 """From Docker Engine 25.0 on: several endpoints at creation, and a MAC address for each of them."""
 API_ENDPOINT_IFNAME = (1, 48)
@@ -357,6 +359,17 @@ class Engine:
     def is_rootless(self) -> bool:
         """Tell whether this engine runs without root's rights (Engine API, SystemInfo, SecurityOptions)."""
         return "name=rootless" in (self._get("describe itself", "/info").get("SecurityOptions") or ())
+
+    def filters_process_reads(self) -> bool:
+        """Tell whether containers without SYS_PTRACE are kept from process_vm_readv(2) by the engine's own filter.
+
+        From Docker Engine 23.0 on they are not (moby#42083). A filter of the site's own is taken for one that follows
+        the engine's.
+        """
+        if self.api_version >= API_PROCESS_READS:
+            return False
+        options = self._get("describe itself", "/info").get("SecurityOptions") or ()
+        return any("name=seccomp" in option for option in options)
 
     def process(self) -> int:
         """Return the process of this engine; 0 where it cannot be told, as of one outside of this host's container."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, is_nvidia_uuid
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica
 
 DIRECTORY = paths.DIRECTORY
 """Where the files below lie in every replica."""
@@ -110,6 +110,10 @@ MPI_SETTINGS = (
     ("PRTE_MCA_hwloc_default_binding_policy", "none"),
 )
 
+NO_SINGLE_COPY = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_smsc": "^cma"}
+"""What keeps Open MPI 4, and 5, from reading the memory of another process (process_vm_readv(2)). Set only where that
+is not permitted: each message of some length would end in "Read -1, expected …, errno = 1"."""
+
 LAUNCHER_NAMES = (
     "PET_NNODES",
     "PET_NODE_RANK",
@@ -154,7 +158,14 @@ CONTRACT_NAMES: frozenset[str] = frozenset(SEED_NAMES + EXTRA_NAMES)
 """What programs may rely on. A user's variable of such a name is refused."""
 
 ADVICE_NAMES: frozenset[str] = frozenset(
-    (*LAUNCHER_NAMES, *INTERFACE_NAMES, *SLURM_NAMES, *(name for name, value in MPI_SETTINGS), TRIM_DOMAINS)
+    (
+        *LAUNCHER_NAMES,
+        *INTERFACE_NAMES,
+        *SLURM_NAMES,
+        *(name for name, value in MPI_SETTINGS),
+        *NO_SINGLE_COPY,
+        TRIM_DOMAINS,
+    )
 )
 """What only advises programs that find no better by themselves. A user's own value wins, as for a faster fabric."""
 
@@ -243,12 +254,13 @@ def replica_environment(
     host: str,
     devices: Mapping[str, Sequence[str]] | None = None,
     user: Mapping[str, str] | None = None,
+    single_copy: bool = True,
 ) -> dict[str, str]:
     """Return every variable of one replica, the user's own included.
 
     index: one-based in the role. rank: zero-based in the session. local_rank: zero-based among the session's
     replicas on the same host. node_rank: zero-based index of that host, main's host being 0. host: inventory name.
-    devices: what the replica has by name, by class.
+    devices: what the replica has by name, by class. single_copy: whether its processes may read each other's memory.
     ``BACKENDAI_CLUSTER_LOCAL_RANK`` is the global rank, as Backend.AI has it, whatever its name suggests.
     Raises ValueError where a user's variable takes a name of the contract (a request is checked long before).
     """
@@ -261,6 +273,7 @@ def replica_environment(
         "PET_NPROC_PER_NODE": str(processes(devices or {})),
         **(dict.fromkeys(("SLURM_PROCID", "SLURM_NODEID"), str(rank)) if session.slurm else {}),
         **({"SLURMD_NODENAME": replica} if session.slurm else {}),
+        **({} if single_copy else NO_SINGLE_COPY),
         **(user or {}),
     }
     names = [name for device_names in (devices or {}).values() for name in device_names]
@@ -288,9 +301,25 @@ def replica_environment(
     return environment
 
 
-def environments(plan: Plan, host: str) -> dict[str, dict[str, str]]:
+def permits_single_copy(capabilities: Collection[str], is_filtered: bool, scope: str | None) -> bool:
+    """Tell whether processes of a replica may read each other's memory (process_vm_readv(2)).
+
+    capabilities: what the replica has beyond the usual ones. is_filtered: whether the engine's filter of system calls
+    keeps those without SYS_PTRACE from it, as that of Docker Engine 20.10 does. scope: the host's
+    ``kernel.yama.ptrace_scope``, by which from 2 on no process may without that capability, and from 3 on none at all;
+    None where it has none. (With 1 Open MPI asks for it by itself.)
+    """
+    if "SYS_PTRACE" in capabilities:
+        return scope != "3"
+    return not is_filtered and scope not in ("2", "3")
+
+
+def environments(
+    plan: Plan, host: str, single_copy: Callable[[Replica], bool] = lambda _replica: True
+) -> dict[str, dict[str, str]]:
     """Return the variables of every replica that *plan* gives to *host*: name to environment.
 
+    single_copy: whether processes of a replica may read each other's memory, which only the host knows.
     They follow from the plan and are made where they are needed: a plan that carried them would grow with the square
     of the session's size, because several of them name every replica.
     """
@@ -318,6 +347,7 @@ def environments(plan: Plan, host: str) -> dict[str, dict[str, str]]:
             host=host,
             devices=replica.devices,
             user=user[replica.role],
+            single_copy=single_copy(replica),
         )
         for replica in plan.on(host)
     }

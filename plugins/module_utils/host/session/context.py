@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_server
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import machine, ssh_server
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
@@ -103,7 +103,6 @@ class Context:
         self.has_ssh = has_ssh(plan)
         self.members = plan.replicas
         self.replicas = plan.on(host)
-        self.environments = environment.environments(plan, host)
         self.image_ids: dict[str, str] = {}
         self._made: dict[Hashable, Any] = {}
         self._locks: dict[Hashable, Lock] = {}
@@ -124,6 +123,16 @@ class Context:
                 self._made[key] = make()
             found: _T = self._made[key]
             return found
+
+    @cached_property
+    def environments(self) -> dict[str, dict[str, str]]:
+        """The variables of each replica of this host, by name."""
+        is_filtered, scope = self.engine.filters_process_reads(), machine.setting("kernel.yama.ptrace_scope")
+
+        def single_copy(replica: Replica) -> bool:
+            return environment.permits_single_copy(replica.capabilities, is_filtered, scope)
+
+        return environment.environments(self.plan, self.host, single_copy)
 
     @cached_property
     def arriving(self) -> frozenset[str]:

@@ -509,3 +509,21 @@ def test_whose_engine_it_is_and_what_it_sees(
     monkeypatch.setattr(engine, "ENGINE_PID", str(tmp_path / "none"))
     monkeypatch.setattr(engine, "ENGINE_PROGRAM", Path("/proc/self/comm").read_text(encoding="utf-8").strip())
     assert asking.process() == os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("api", "options", "filters"),
+    [
+        ("1.41", ["name=apparmor", "name=seccomp,profile=default"], True),
+        ("1.41", ["name=seccomp,profile=/etc/docker/own.json"], True),
+        ("1.41", ["name=apparmor"], False),
+        ("1.41", None, False),
+        ("1.42", ["name=seccomp,profile=builtin"], False),
+    ],
+)
+def test_older_engines_keep_processes_from_each_other_s_memory(
+    server: EngineServer, api: str, options: list[str] | None, filters: bool
+) -> None:
+    server.version = api
+    server.answer("GET /info", value={"SecurityOptions": options})
+    assert Engine.connect(path=str(server.path)).filters_process_reads() is filters

@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     ADVICE_NAMES,
     CONTRACT_NAMES,
     INTERFACE_NAMES,
+    NO_SINGLE_COPY,
     SEED_NAMES,
     SLURM_NAMES,
     TRIM_DOMAINS,
@@ -26,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     environment_file,
     hostfile,
     mpich_hostfile,
+    permits_single_copy,
     processes,
     profile,
     replica_environment,
@@ -74,6 +76,35 @@ def test_the_documented_examples_of_main1():
     }
     assert set(documented) == set(SEED_NAMES)
     assert {name: environment[name] for name in documented} == documented
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "is_filtered", "scope", "permitted"),
+    [
+        ((), False, None, True),
+        ((), False, "0", True),
+        ((), False, "1", True),
+        ((), False, "2", False),
+        ((), False, "3", False),
+        ((), True, "0", False),
+        (("IPC_LOCK",), True, None, False),
+        (("SYS_PTRACE",), True, "2", True),
+        (("SYS_PTRACE",), False, "3", False),
+    ],
+)
+def test_who_may_read_the_memory_of_another_process(capabilities, is_filtered, scope, permitted):
+    assert permits_single_copy(capabilities, is_filtered, scope) is permitted
+
+
+def test_open_mpi_reads_no_memory_of_others_only_where_it_may_not_and_the_user_says_nothing():
+    name = "OMPI_MCA_btl_vader_single_copy_mechanism"
+    place = {"replica": "main1", "role": "main", "index": 1, "rank": 0, "local_rank": 0, "node_rank": 0}
+    own = {**place, "kernel_id": SESSION, "host": "node-a"}
+    assert NO_SINGLE_COPY.keys() <= ADVICE_NAMES
+    assert not NO_SINGLE_COPY.keys() & replica_environment(session(), **own).keys()
+    assert replica_environment(session(), **own, single_copy=False).items() >= NO_SINGLE_COPY.items()
+    chosen = replica_environment(session(), **own, single_copy=False, user={name: "knem"})
+    assert (chosen[name], chosen["OMPI_MCA_smsc"]) == ("knem", "^cma")
 
 
 def test_all_of_a_sub_exactly():
@@ -133,7 +164,7 @@ def test_all_of_a_sub_exactly():
         "PET_MASTER_PORT": "12345",
         "RESOLV_ADD_TRIM_DOMAINS": ".",
     }
-    assert set(environment) - {"DATA"} == (CONTRACT_NAMES | ADVICE_NAMES) - {*SLURM_NAMES}
+    assert set(environment) - {"DATA"} == (CONTRACT_NAMES | ADVICE_NAMES) - {*SLURM_NAMES, *NO_SINGLE_COPY}
 
 
 def test_where_it_is_asked_for_each_replica_is_a_task_of_a_job_of_slurm() -> None:
@@ -161,7 +192,7 @@ def test_where_it_is_asked_for_each_replica_is_a_task_of_a_job_of_slurm() -> Non
         "HYDRA_LAUNCHER": "ssh",
         "I_MPI_HYDRA_BOOTSTRAP": "ssh",
     }
-    assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES
+    assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES - NO_SINGLE_COPY.keys()
     # Open MPI takes a process for one that srun has started where it finds these.
     assert not {"SLURM_JOBID", "SLURM_NODELIST", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"} & set(
         environment
@@ -182,7 +213,12 @@ def test_one_replica_has_no_interface_to_pin():
         kernel_id=SESSION,
         host="node-a",
     )
-    assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES - {*INTERFACE_NAMES, TRIM_DOMAINS, *SLURM_NAMES}
+    assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES - {
+        *INTERFACE_NAMES,
+        TRIM_DOMAINS,
+        *SLURM_NAMES,
+        *NO_SINGLE_COPY,
+    }
     assert environment["BACKENDAI_CLUSTER_REPLICAS"] == "main:1"
     assert json.loads(environment["TF_CONFIG"]) == {
         "cluster": {"worker": ["main1:4000"]},
