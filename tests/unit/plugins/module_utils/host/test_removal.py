@@ -75,7 +75,7 @@ def test_a_tunnel_goes_after_what_lies_on_it(tmp_path: Path, monkeypatch: pytest
 def test_who_gives_back_a_lease_tells(world: World, of: str) -> None:
     if of == "a change":
         launch(world, 2)
-    launch(world, 3, 6 if of == "a launch" else 7)
+    launch(world, 3, 6 if of == "a launch" else 5)
     host, record = world.hosts["h3"], world.copies("ash")["h1"]
     host.connect(SimpleNamespace(id=record.id, name="ash"), [])  # type: ignore[arg-type]
     (held,) = LedgerFile(str(host.root)).read().values()
