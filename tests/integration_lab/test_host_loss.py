@@ -140,49 +140,6 @@ def replace_lost(**more: Any) -> Run:
     return play("replace_lost", {"session_name": "elastic"}, **more)
 
 
-@contextmanager
-def broken_between(one: str, other: str) -> Iterator[None]:
-    """Let no packet pass between two hosts, which both reach the third."""
-    peer = ADDRESSES[other]
-    rules = f"iptables -{{0}} INPUT -s {peer} -j DROP\niptables -{{0}} OUTPUT -d {peer} -j DROP\n"
-    script(one, rules.format("I"))
-    try:
-        yield
-    finally:
-        script(one, rules.format("D"))
-
-
-def test_two_controllers_on_two_sides_of_a_broken_network_do_not_run_a_session_twice(untouched_lab: Snapshot) -> None:
-    """Each reaches one of the session's two hosts and n3, and both replace what is lost at the same moment."""
-
-    def running() -> dict[str, tuple[str, str]]:
-        return {f"{each.name} on {each.host}": (each.inspected["Id"], "") for name in names for each in _named(name)}
-
-    names = ("main1", "sub1")
-    two = {**REQUEST, "session_size": 2, "session_max_replicas_per_host": 1}
-    try:
-        launch(two).ok()
-        before = running()
-        assert sorted(before) == ["main1 on n1", "sub1 on n2"]
-        without = {"a": {"n2": {"ansible_host": f"{NETWORK}.0.97"}}, "b": {"n1": {"ansible_host": f"{NETWORK}.0.98"}}}
-        with broken_between("n1", "n2"):
-            runs = dict(zip(without, in_parallel(lambda name: play("schedule_pending", hosts=without[name]), without)))
-            assert "n1 does not count as lost, as n3 still hear it." in words(runs["b"])
-            during = running()
-            # n2 was let go of: its replica runs on, and no other host hears it.
-            assert sorted(during) == ["main1 on n1", "sub1 on n2", "sub1 on n3"], (words(runs["a"]), words(runs["b"]))
-            assert {key: during[key] for key in before} == before
-            repaired = play("schedule_pending", hosts=without["b"])
-            assert running() == during, words(repaired)
-        on("n2", PROGRAM, "--disks")  # as the host's timer does
-        play("schedule_pending").ok()
-        play("audit", {}, "--check").ok()
-        play("repair").ok()
-        assert running() == {key: during[key] for key in ("main1 on n1", "sub1 on n3")}
-    finally:
-        clear("elastic")
-
-
 def test_it_grows_and_shrinks_and_nothing_that_stays_is_started_again(spread: None) -> None:
     before = starts()
     waits = launch({**REQUEST, "session_size": 6, "session_wait": True, "session_wait_seconds": 1})
