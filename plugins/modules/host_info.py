@@ -116,6 +116,10 @@ host:
       description: Why it cannot, a full sentence; empty if it can.
       type: str
       returned: always
+    hangs:
+      description: Whether it cannot because something on it did not answer in time.
+      type: bool
+      returned: if not usable
     engine:
       description:
         - Version, API version and architecture of Docker Engine, whether it can limit swap, and how it stores images.
