@@ -16,7 +16,7 @@
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each leases its part and makes its keys under it; name hosts the name | begin, start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
-| reserve, withhold, let_go, part, fence, agree | a session that runs is about to change | apply, look, the end |
+| reserve, withhold, free, part, fence, agree | a session that runs is about to change | apply, look, the end |
 | apply, again, join, clear | it changes | look, batch, the end |
 | begin | each confirms its lease, makes its part but for roles that come later | ready, begin, start, undo |
 | ready | those that did not wait for their replicas, as hosts had to wait for their turn, do | begin, start, undo |
@@ -92,7 +92,7 @@ AFTER: dict[str, Callable[[Launch], State]] = {
     "part": change.after_part,
     "fence": change.after_fence,
     "agree": change.after_agree,
-    "let_go": Launch.look_again,
+    "free": Launch.look_again,
     "apply": change.after_apply,
     "again": change.after_again,
     "join": change.after_join,

@@ -7,7 +7,7 @@
 | step | what hosts do | what follows |
 |---|---|---|
 | reserve | those that get replicas hold what is new, make keys; the first holds the change | part, fence, apply |
-| withhold, let_go | each gives back what it holds of a change that cannot be | look, or the end |
+| withhold, free | each gives back what it holds of a change that cannot be | look, or the end |
 | part | those that carry what goes let it end, while all others still reach it | fence, apply, failed |
 | fence | all that stay let go of hosts that go | agree, apply, failed |
 | agree | of a session without a lost host its other witnesses write down which hosts it has | apply, failed |
@@ -55,7 +55,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Call, State, call
 
-STEPS = ("reserve", "withhold", "let_go", "part", "fence", "agree", "apply", "again", "join", "clear")
+STEPS = ("reserve", "withhold", "free", "part", "fence", "agree", "apply", "again", "join", "clear")
 Answers = Mapping[str, SessionAnswer]
 
 
@@ -390,15 +390,15 @@ def restore(launch: Launch, reasons: Iterable[str], holding: Iterable[str] = ())
     launch.state.update(
         restores=launch.state["before_loss"], before_loss=None, failures=[*launch.state["failures"], *reasons]
     )
-    return _let_go(launch, holding)
+    return _free(launch, holding)
 
 
-def _let_go(launch: Launch, hosts: Iterable[str]) -> State:
+def _free(launch: Launch, hosts: Iterable[str]) -> State:
     """Have hosts give back what they still hold of a change before the next one is planned."""
     holding = [host for host in hosts if host in launch.state["change"]["holding"]]
     if not holding:
         return launch.look_again()
-    return launch.step("let_go", "Roll back what was held", [claims.released(launch, holding)])
+    return launch.step("free", "Roll back what was held", [claims.released(launch, holding)])
 
 
 def _done(launch: Launch) -> State:
@@ -445,7 +445,7 @@ def _failed(launch: Launch, missing: Mapping[str, str], displaced: Mapping[str, 
         state["displaced"] = {**state["displaced"], **displaced}
         state["avoid"] = sorted({*state["avoid"], *displaced.values()})
         state["failures"] = [*state["failures"], *reasons]
-        return _let_go(launch, sorted({*displaced.values()}))
+        return _free(launch, sorted({*displaced.values()}))
     if state["before_loss"] and not state["restores"]:
         return restore(launch, reasons, missing)
     return unfinished(launch, reasons)
