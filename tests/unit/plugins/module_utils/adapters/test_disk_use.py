@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A du that does not come to its end before this file is there, and that notes how often it was started."""
     found, du = tmp_path / "gate", tmp_path / "bin" / "du"
     du.parent.mkdir()
@@ -54,7 +54,8 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     du.write_text(f'#!/bin/sh\n{wait}\nPATH=/usr/bin:/bin exec du "$@"\n', encoding="ascii")
     du.chmod(0o755)
     monkeypatch.setenv("PATH", f"{du.parent}:{os.environ['PATH']}")
-    return found
+    yield found
+    found.touch()  # what is still counted ends with the test
 
 
 def until_gone(pid: int) -> None:
