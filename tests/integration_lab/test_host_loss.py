@@ -140,6 +140,50 @@ def replace_lost(**more: Any) -> Run:
     return play("replace_lost", {"session_name": "elastic"}, **more)
 
 
+@contextmanager
+def broken_between(one: str, other: str) -> Iterator[None]:
+    """Let no packet pass between two hosts, which both reach the third."""
+    peer = ADDRESSES[other]
+    rules = f"iptables -{{0}} INPUT -s {peer} -j DROP\niptables -{{0}} OUTPUT -d {peer} -j DROP\n"
+    script(one, rules.format("I"))
+    try:
+        yield
+    finally:
+        script(one, rules.format("D"))
+
+
+def test_two_controllers_on_two_sides_of_a_broken_network_do_not_run_a_session_twice(untouched_lab: Snapshot) -> None:
+    """Each reaches one of the session's two hosts and the third, and both replace what is lost at the same moment."""
+
+    def running() -> dict[str, str]:
+        found = [each for name in ("main1", "sub1") for each in _named(name)]
+        return {f"{each.name} on {each.host}": each.inspected["Id"] for each in found}
+
+    try:
+        launch({**REQUEST, "session_size": 2, "session_max_replicas_per_host": 1}).ok()
+        before = running()
+        main, sub = (replicas("elastic")[name].host for name in ("main1", "sub1"))
+        (third,) = {"n1", "n2", "n3"} - {main, sub}
+        without = {host: {host: {"ansible_host": f"{NETWORK}.0.98"}} for host in (main, sub)}
+        with broken_between(main, sub):
+            runs = dict(zip(without, in_parallel(lambda host: play("schedule_pending", hosts=without[host]), without)))
+            assert f"{main} does not count as lost, as {third} still hear it." in words(runs[main])
+            during = running()
+            # The host of sub1 was let go of: its replica runs on, and no other host hears it.
+            assert during.keys() - before.keys() == {f"sub1 on {third}"}, words(runs[sub])
+            assert before.items() <= during.items()
+            # Whoever reaches the host that was let go of and the one that has its place removes the old replica.
+            again = play("schedule_pending", hosts=without[main])
+            left = {key: during[key] for key in (f"main1 on {main}", f"sub1 on {third}")}
+            assert running() == left, words(again)
+        play("schedule_pending").ok()
+        play("audit", {}, "--check").ok()
+        play("repair").ok()
+        assert running() == left
+    finally:
+        clear("elastic")
+
+
 def test_it_grows_and_shrinks_and_nothing_that_stays_is_started_again(spread: None) -> None:
     before = starts()
     waits = launch({**REQUEST, "session_size": 6, "session_wait": True, "session_wait_seconds": 1})
