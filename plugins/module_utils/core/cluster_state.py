@@ -153,6 +153,38 @@ class Conflict:
         return f"{self.problem} {self.advice}"
 
 
+@dataclass(frozen=True)
+class Undecided:
+    """A session whose lost host was to be replaced by a run that ended before most witnesses had agreed to that.
+
+    hosts: those that it has by what was begun. witnesses: those most of which have to agree. missing: which of them
+    cannot be asked.
+    """
+
+    session_name: str
+    session_id: str
+    hosts: tuple[str, ...]
+    witnesses: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def problem(self) -> str:
+        """One sentence for people."""
+        return (
+            f"Session {self.session_name} ({self.session_id}) was to go on with {', '.join(self.hosts)} in place of a "
+            f"lost host, and most of {', '.join(self.witnesses)} have not agreed to that."
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do next, one or two sentences."""
+        away = f"Bring back {', '.join(self.missing)}; then the" if self.missing else "The"
+        return f"{away} schedule_pending playbook finishes it. Until then nothing of it is started or removed."
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
 @dataclass
 class ClusterState:
     """The sessions of a resource group.
@@ -163,7 +195,7 @@ class ClusterState:
     alone: ids of sessions of which stub records are all that is left, as far as one look tells: hosts that were asked
     first may have begun with one since. cleaned: tombstones that have done their work, by id. unknown: ids that only
     hosts which cannot be reached could explain, and why. renamed: hosts of which it is not clear who is who.
-    conflicts: by id, sessions of which nobody knows which of two contents of their record is right.
+    conflicts: by id, sessions that no verb touches, as it is not known which hosts they have.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
@@ -175,7 +207,7 @@ class ClusterState:
     cleaned: list[str] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
     renamed: list[Renamed | Twin] = field(default_factory=list)
-    conflicts: dict[str, Conflict] = field(default_factory=dict)
+    conflicts: dict[str, Conflict | Undecided] = field(default_factory=dict)
 
     def check_names(self) -> None:
         """Raise RenamedHost where it is not clear which host of the inventory a session's record means.
@@ -184,6 +216,17 @@ class ClusterState:
         """
         if self.renamed:
             raise RenamedHost(map(str, self.renamed))
+
+    def leave_alone(self, conflict: Undecided) -> None:
+        """Let nothing of a session be removed, or be told to hosts."""
+        key = conflict.session_id
+        self.conflicts[key] = conflict
+        self.changed.pop(key, None)
+        self.orphaned = {
+            host: [removal for removal in removals if removal.session_id != key]
+            for host, removals in self.orphaned.items()
+        }
+        self.stubs = {host: [stub for stub in stubs if stub.id != key] for host, stubs in self.stubs.items()}
 
     def forget(self, session_id: str) -> None:
         """Let stub records of a session go with what every verb may remove, and its name be free."""

@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import (
     ClusterState,
     Removal,
+    Undecided,
     cluster_state,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
@@ -34,11 +35,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     ENDED,
     ERROR,
     PENDING,
+    REPLACE,
     RUNNING,
     TERMINATED,
     QueueTicket,
     Record,
     advance,
+    is_stub,
     require_known,
     stub_of,
 )
@@ -323,9 +326,51 @@ class GroupFacts:
             if self.unfinished(record) and all(host in self.facts for host in record.hosts)
         ]
 
-    def cluster_state(self) -> ClusterState:
-        """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
+    def _undecided(self, cluster: ClusterState, finishes: bool) -> list[Undecided]:
+        """Return the sessions of which a replacement was begun, and most witnesses have not agreed to it.
+
+        finishes: whether those are left out whose witnesses can be asked, as the verb does that.
+        """
+        found = []
+        for key, record in sorted(cluster.records.items()):
+            if record.status != RUNNING or not record.witnesses or key in cluster.conflicts:
+                continue
+            copies = {host: copy for host, facts in self.facts.items() for copy in facts.records if copy.id == key}
+            main = main_host(record)
+            agreed = [
+                host
+                for host, copy in copies.items()
+                if copy.revision >= record.revision or {*copy.hosts} == {*record.hosts}
+            ]
+            if not self._is_begun(record, copies) or is_quorum(agreed, record.witnesses, main):
+                continue
+            missing = tuple(host for host in record.witnesses if host not in self.facts)
+            can_agree = is_quorum({*record.witnesses} - {*missing}, record.witnesses, main)
+            if not (finishes and can_agree and not is_stub(record)):
+                found.append(Undecided(record.name, key, record.hosts, record.witnesses, missing))
+        return found
+
+    def _is_begun(self, record: Record, copies: Mapping[str, Record]) -> bool:
+        """Tell whether the record may be that of a replacement which was not finished. A stub says only that."""
+        if is_stub(record):
+            return any(
+                host in copy.hosts and host not in record.hosts and not is_stub(copy) and copy.status == RUNNING
+                for host, copy in copies.items()
+            )
+        if record.change is None or record.change.kind != REPLACE:
+            return False
+        # Of a host that does not answer nobody knows whether it has begun.
+        homes = {replica.host for replica in record.replicas if replica.name in record.change.places}
+        return bool(self.unfinished(record)) or not homes <= self.facts.keys()
+
+    def cluster_state(self, finishes: bool = True) -> ClusterState:
+        """Return what the hosts say together; sessions that have done their work or failed are ended in it.
+
+        finishes: whether the verb has witnesses agree to a replacement that was begun.
+        """
         cluster = cluster_state(self.facts, self.missing, self.scope)
+        for undecided in self._undecided(cluster, finishes):
+            cluster.leave_alone(undecided)
         failures = self._failures()
         for record in self.own(cluster):
             if record.status != RUNNING or record.request is None:

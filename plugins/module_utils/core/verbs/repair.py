@@ -119,7 +119,7 @@ def _look(hosts: Sequence[str]) -> State:
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     try:
         group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory, scope=outside.scope)
-        cluster = group.cluster_state()
+        cluster = group.cluster_state(finishes=False)
         cluster.check_names()
         granted = {
             host.name: {

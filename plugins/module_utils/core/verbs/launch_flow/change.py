@@ -85,7 +85,8 @@ def after_reserve(launch: Launch) -> State:
         else ClaimAnswer(False, (answer.why_not,))
         for host, answer in launch.answers.items()
     }
-    outcome = resolve_reservations(change["id"], _needed(change, given))
+    needed = _needed(change, given)
+    outcome = resolve_reservations(change["id"], needed)
     if outcome == GRANTED:
         made = {name: keys for answer in launch.answers.values() for name, keys in (answer.public_keys or {}).items()}
         state["change"] = {**change, "made": {name: made[name] for name in change["places"] if name in made}}
@@ -95,15 +96,22 @@ def after_reserve(launch: Launch) -> State:
         state["attempt"] += 1
         return {**_reserve(launch), "pause": True}
     state["change"] = {**change, "sick": [host for host, answer in launch.answers.items() if answer.sick]}
-    state["refused"] = claims.reasons_of(given)
+    state["refused"] = claims.reasons_of(needed)
     return launch.step("withhold", "Roll back what was held", [claims.released(launch, change["holding"])])
 
 
 def _needed(change: Mapping[str, Any], given: Mapping[str, ClaimAnswer]) -> dict[str, ClaimAnswer]:
-    """Return the answers that a change goes by: one that only has to agree is not needed where most others do."""
+    """Return the answers that a change goes by: one that only has to agree is not needed where most others do.
+
+    Where most have not agreed, those that cannot be asked refuse as well.
+    """
     granted = [host for host, answer in given.items() if answer.granted]
-    if not change["electors"] or not is_quorum(granted, change["electors"], change["main"]):
+    if not change["electors"]:
         return dict(given)
+    if not is_quorum(granted, change["electors"], change["main"]):
+        away = [host for host in change["electors"] if host not in given]
+        why = f"Most of {', '.join(change['electors'])} have to agree to that; it cannot be asked."
+        return {**given, **{host: ClaimAnswer(False, (why,)) for host in away}}
     only_agree = {*change["electors"]} - {*change["receiving"], *change["staying"]}
     return {host: answer for host, answer in given.items() if answer.granted or host not in only_agree}
 

@@ -250,3 +250,32 @@ def fail(group: World, comes_back: str, *_given: object) -> None:
     if comes_back:
         group.hosts[comes_back].is_up = True
     raise EngineError("The runtime is gone.")
+
+
+@pytest.mark.parametrize("verb", ["repair", "schedule"])
+def test_a_replacement_to_which_few_have_agreed_is_finished_by_nobody_who_reaches_few(
+    groups: Callable[..., World], verb: str
+) -> None:
+    """A controller loses its way to the witnesses in the midst of it, and the other side has the witnesses then."""
+    few, decided = {"h2", "h3"}, 0
+    for moment in range(17, 25):
+        group = groups(6, attempts=3)
+        group.launch(request(2))
+        before = containers(group)
+        group.cut({"h1"}, {*group.hosts} - {"h1"})
+        controller = group.controller(*({*group.hosts} - {"h1"}))
+        with suppress(Killed):
+            controller.schedule(moment, partial(setattr, controller, "reaches", few))
+        group.heal()
+        most = {*group.hosts} - few
+        group.cut(few, most)
+        group.now += LEASE + DEADLINE
+        group.controller(*most).schedule()
+        right = {(name, host) for name, host in containers(group) if host in most}
+        getattr(group.controller(*few), verb)()
+        check(group, before)
+        healed(group)
+        if len({name for name, _host in right}) == 2:
+            decided += 1
+            assert containers(group) == right, moment
+    assert decided, "at no moment had the other side the witnesses"
