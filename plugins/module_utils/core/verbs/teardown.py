@@ -106,7 +106,11 @@ def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] 
             if known or existing
             else f"{names} could not be reached, and no other host knows of the session."
         )
-    forget = sorted(key for key, hosts in existing.items() if not set(hosts) - set(done))
+    # A host that has left it to another group has something of it still.
+    left = {(name, session.id) for name in done for session in answers[name].elsewhere}
+    forget = sorted(
+        key for key, hosts in existing.items() if all(host in done and (host, key) not in left for host in hosts)
+    )
     return Tombstones(tombstones, forget, list(done), unreachable, failed, report)
 
 

@@ -402,3 +402,13 @@ def end(world: World) -> None:
             run(world, group, "schedule")
             run(world, group, "gc")
     assert {name: host.left(world.known) for name, host in world.hosts.items()} == {name: [] for name in world.hosts}
+
+
+def test_a_teardown_for_another_group_forgets_no_host_that_has_still_to_be_cleaned(world: World) -> None:
+    launch(world, of("pool_a", size=2, cpus="0.5", max_replicas_per_host=1))
+    world.act("lose", "h2", None)
+    assert "h2" in run(world, "pool_a", "teardown", "ash")["failure"]
+    world.act("bring back", "h2", None)
+    run(world, DEFAULT_GROUP, "teardown", "ash")
+    run(world, "pool_a", "gc")
+    assert (world.places("ash"), world.copies("ash")) == ({}, {})
