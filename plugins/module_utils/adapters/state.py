@@ -43,7 +43,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import holding
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
@@ -633,10 +633,19 @@ def file_differs(path: Path, content: str, mode: int, owner: tuple[int, int] = (
         wanted = content.encode()
         if not same:
             return True
-        with open(path, "rb") as file:  # a replica may have made a file of terabytes of it
+        with open_shared(path) as file:  # a replica may have made a file of terabytes of it
             return file.read(len(wanted) + 1) != wanted
     except FileNotFoundError:
         return True
+
+
+def open_shared(path: Path, flags: int = os.O_RDONLY) -> BinaryIO:
+    """Open a file that a replica may write, and wait for none of its leases (fcntl(2), F_SETLEASE).
+
+    Raises BlockingIOError where somebody has one; the kernel ends it, so that the next try succeeds.
+    """
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return open(os.open(path, flags), "rb" if flags & os.O_ACCMODE == os.O_RDONLY else "r+b")
 
 
 def write_in_place(path: Path, content: str, mode: int = 0o644, owner: tuple[int, int] = (0, 0)) -> None:
@@ -645,11 +654,11 @@ def write_in_place(path: Path, content: str, mode: int = 0o644, owner: tuple[int
 
 
 def _write_in_place(path: Path, content: str, mode: int, owner: tuple[int, int]) -> None:
-    with open(path, "r+", encoding="utf-8") as file:
+    with open_shared(path, os.O_RDWR) as file:
         os.fchmod(file.fileno(), mode)
         os.fchown(file.fileno(), owner[0], owner[1])
         file.truncate()
-        file.write(content)
+        file.write(content.encode())
         file.flush()
         os.fsync(file.fileno())
 

@@ -73,7 +73,7 @@ def look(engine: Engine, session: SessionDirectory, plan: Plan, host: str) -> di
 
 def _look_at(session: SessionDirectory, plan: Plan, replica: Replica, found: Mapping[str, Any]) -> Iterator[Wrong]:
     started = str(found["State"].get("StartedAt"))
-    with suppress(OSError):  # a file that is gone is made again by a repair
+    with suppress(FileNotFoundError):  # it is made again by a repair
         if plan.network is not None:
             path, own = session.hosts_file(replica.name), names.hosts_file(plan.replicas)
             text = read_text(path, len(own) + names.MOST_ADDED)
@@ -81,7 +81,7 @@ def _look_at(session: SessionDirectory, plan: Plan, replica: Replica, found: Map
             wanted = names.corrected(text, own, members, plan.network.subnet)
             if wanted != text:
                 yield Wrong(replica, started, HOSTS, path, text, wanted)
-    with suppress(OSError):
+    with suppress(FileNotFoundError):
         path, own = Path(str(found.get("HostnamePath") or os.devnull)), f"{found['Config']['Hostname']}\n"
         if stat.S_ISREG(path.lstat().st_mode) and (text := read_text(path, len(own))) != own:
             yield Wrong(replica, started, HOSTNAME, path, text, own)
@@ -146,8 +146,9 @@ def keep_names(engine: Engine, state: StateDirectory) -> tuple[list[str], list[s
                     now = state.session(record.id).read_record()
                     plan, wrong = _part(engine, state, now) if now is not None else (None, {})
                     if plan is not None:
-                        done += [f"session {record.name}: {sentence}" for sentence in put_back(plan, wrong)]
+                        # Counted first: what cannot be written is tried no more often than what is written again.
                         _count(state.session(record.id), wrong)
+                        done += [f"session {record.name}: {sentence}" for sentence in put_back(plan, wrong)]
         except (SessionError, OSError) as error:
             problems.append(f"Names in session {record.name} could not be put back: {message_of(error)}")
     return done, problems

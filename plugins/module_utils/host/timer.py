@@ -53,13 +53,13 @@ def look(state: StateDirectory) -> int:
     works = [figures, cards]  # without an engine nothing runs, and others say so
     with suppress(SessionError):
         engine = Engine.connect()
-        # Disks late, as to walk them may take minutes; cards last, as what tells them may hang.
+        # Names after disks, as tenants can keep the timer busy with them; cards last, as what tells them may hang.
         works = [
             (partial(_count_use, state), "What owners use could not be counted"),
             (partial(_keep_time, engine, state), "The time of sessions could not be kept"),
-            (partial(keep_names, engine, state), "Names in replicas could not be looked at"),
             figures,
             (partial(_look_at_disks, engine, state), "What replicas write is not known"),
+            (partial(keep_names, engine, state), "Names in replicas could not be looked at"),
             cards,
         ]
     failed = False

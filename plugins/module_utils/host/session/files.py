@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     file_differs,
     make_directory,
+    open_shared,
     write_file,
     write_in_place,
 )
@@ -147,7 +148,7 @@ def _hosts_file(context: Context, network: Network, name: str) -> str:
 
 def _digest_of(path: Path) -> str:
     """Return what tells the content of a file, which a replica may have made as large as it liked, for the diff."""
-    with open(path, "rb") as file:
+    with open_shared(path) as file:
         found = file.read(LARGEST_SHOWN + 1)
     return digest(found) if len(found) <= LARGEST_SHOWN else f"larger than {LARGEST_SHOWN} bytes"
 

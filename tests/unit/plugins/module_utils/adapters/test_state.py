@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -324,3 +326,33 @@ def test_the_owner_of_a_replica_is_remembered(directory: StateDirectory) -> None
     (session.replicas / "main1.owner").write_text("root")
     with pytest.raises(StateError, match=r"main1\.owner"):
         session.read_owner("main1")
+
+
+HOLDER = """
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+descriptor = os.open(sys.argv[1], os.O_RDONLY if sys.argv[2] == "read" else os.O_RDWR)
+fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK if sys.argv[2] == "read" else fcntl.F_WRLCK)
+print("held", flush=True)
+sys.stdin.read()
+"""
+"""A program of a replica that lets nobody open a file (fcntl(2), F_SETLEASE)."""
+
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_nobody_waits_for_the_lease_of_a_file_that_a_replica_may_write(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    path.write_text("before", encoding="ascii")
+    command = [sys.executable, "-c", HOLDER, str(path), kind]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(BlockingIOError):
+            state.write_in_place(path, "after", 0o644, ME)
+        if kind == "write":
+            with pytest.raises(BlockingIOError):
+                state.file_differs(path, "before", path.stat().st_mode & 0o7777, ME)
+        assert holder.poll() is None
+        holder.kill()
+    state.write_in_place(path, "after", 0o644, ME)
+    assert path.read_text(encoding="ascii") == "after"
