@@ -143,9 +143,10 @@ def bounded(
     be, and left behind. Raises Failed for an error of the work that is meant for people, Crashed for any other.
     """
     reading, writing = os.pipe()
+    parent = os.getpid()
     child = os.fork()
     if not child:
-        _work(work, writing, then)
+        _work(work, writing, then, parent)
     os.close(writing)
     held: set[str] = set()
     try:
@@ -163,12 +164,16 @@ def bounded(
     finally:
         os.close(reading)
         _give_up(child, held)
+        for path in held:
+            _Told.tell("frees", path)
     return result
 
 
-def _work(work: Callable[[], Any], pipe: int, then: Callable[[Any], object] | None) -> NoReturn:
-    """Be the child."""
+def _work(work: Callable[[], Any], pipe: int, then: Callable[[Any], object] | None, parent: int) -> NoReturn:
+    """Be the child of *parent*."""
     try:
+        if _Told.pipe is not None:
+            _end_with(parent)
         os.setpgid(0, 0)  # so that the programs that it starts go with it
         _let_go_of_all_but(pipe)
         _Told.pipe, _Told.lock, _Told.child = pipe, threading.Lock(), os.getpid()
@@ -190,6 +195,18 @@ def _work(work: Callable[[], Any], pipe: int, then: Callable[[Any], object] | No
         os._exit(0)  # nothing of the parent's may run a second time
 
 
+def _end_with(parent: int) -> None:
+    """Be killed when the process ends that has started this one (PR_SET_PDEATHSIG of prctl(2)).
+
+    It is a child itself, and given up by a process that knows nothing of this one.
+    """
+    import ctypes  # which takes long to import, and is needed by few
+
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended just before
+        os._exit(1)
+
+
 def _let_go_of_all_but(kept: int) -> None:
     """Share no file with the parent, whose locks last as long as anybody has them open (flock(2)).
 
@@ -208,7 +225,7 @@ def _result_of(pipe: int, what: str, seconds: float, held: set[str]) -> Any:
     waits = {0: (time.monotonic() + seconds, what, seconds)}
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
-    rest = b""
+    rest = bytearray()
     while True:
         first = min(waits.values())
         left = first[0] - time.monotonic()
@@ -222,15 +239,17 @@ def _result_of(pipe: int, what: str, seconds: float, held: set[str]) -> Any:
         rest += found
         while len(rest) >= 8 and len(rest) >= (end := 8 + int.from_bytes(rest[:8], "big")):
             kind, *message = json.loads(rest[8:end])
-            rest = rest[end:]
+            del rest[:end]
             if kind == "begin":
                 waits[message[0]] = (time.monotonic() + message[2], message[1], message[2])
             elif kind == "end":
                 waits.pop(message[0], None)
             elif kind == "holds":
                 held.add(message[0])
+                _Told.tell(kind, message[0])
             elif kind == "frees":
                 held.discard(message[0])
+                _Told.tell(kind, message[0])
             elif kind == "hung":
                 _Told.hung.add(message[0])
             elif kind == "failed":

@@ -19,7 +19,10 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import bounded as module
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import run_in_background
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import (
+    run_in_background,
+    start_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import (
     AGAIN,
     Crashed,
@@ -260,3 +263,19 @@ def test_what_goes_on_in_the_background_tells_nobody_anything(tmp_path: Path) ->
     while not note.exists() or note.read_text(encoding="ascii") != "done":
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_one_level_that_is_given_up_leaves_none_below_it_at_work(dead: str, tmp_path: Path) -> None:
+    """The one below is in a process group of its own, and its parent cannot end it any more."""
+    note = tmp_path / "pid"
+
+    def below() -> None:
+        note.write_text(str(os.getpid()), encoding="ascii")
+        signal.pause()
+
+    with pytest.raises(Hung):
+        bounded(lambda: bounded(below, "the one below", 3600.0), "the one above", 1.0)
+    deadline = time.monotonic() + 60
+    while start_of(int(note.read_text(encoding="ascii"))) is not None:
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.02)
