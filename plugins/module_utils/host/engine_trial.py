@@ -12,11 +12,14 @@ links and firewall rules that sessions need. Where one of these fails, too, anot
 from __future__ import annotations
 
 import fcntl
+import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import holding
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     LABELS,
     RUNTIME,
@@ -35,6 +38,8 @@ LOCK = Path("/run/cluster-compute-trial.lock")
 """Held by who tries, so that what a trial that was ended has left can be told from what another one uses."""
 SECONDS = 90.0
 """For which the engine may say nothing; one that many launches keep busy takes its time."""
+LOCK_SECONDS = 60.0
+"""To wait for others that try it."""
 _MEMORY = 64 * 1024**2
 
 
@@ -59,14 +64,30 @@ def problem() -> str:
     """Return why this host starts no replica of any session; empty where it would start one."""
     try:
         with LOCK.open("a", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            engine = Engine.connect(SECONDS)
-            link.try_kinds()
-            firewall.try_matches(engine.uses_nftables())
-            _try_engine(engine)
+            if not _lock(lock):
+                return ""  # others try it, and say so
+            with holding(str(LOCK)):
+                engine = Engine.connect(SECONDS)
+                link.try_kinds()
+                firewall.try_matches(engine.uses_nftables())
+                _try_engine(engine)
     except (SessionError, OSError) as error:
         return sentence(message_of(error))
     return ""
+
+
+def _lock(file: IO[str]) -> bool:
+    """Lock a file, and tell whether nobody else has kept it for long."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.2)
+        else:
+            return True
 
 
 def _try_engine(engine: Engine) -> None:

@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     LedgerFile,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    WORK_DEADLINE,
     DamagedFile,
     StateDirectory,
 )
@@ -72,8 +73,9 @@ class HeldBack(SessionError):
     """Nobody says that this host still carries its part of a session, so nothing of it is started."""
 
 
-SECONDS = 600.0
-"""For the repair of one session; an engine that is busy takes minutes to make a network."""
+SECONDS = WORK_DEADLINE + 900.0
+"""For the repair of one session, which may wait for somebody else who works on it; an engine that is busy takes minutes
+to make a network."""
 DISK_SECONDS = 900.0
 """For the disks of all replicas, whose files are counted, and for the time of all sessions."""
 

@@ -16,8 +16,15 @@ READS = ("host_info", "host_preflight", "host_suspect", "host_identity", "sessio
 READS_SECONDS = 240.0
 SECONDS = 900.0
 """For a call that makes or removes things, beyond the time that it is given."""
-LONG = {"session_repair": 3600.0, "ssh_runtime": 3600.0, "session_images": 21600.0, "replica_exec": 86400.0}
-"""Calls that go through all sessions of a host, build, carry images, or run what somebody else wrote."""
+LONG = {
+    "session_repair": 3600.0,
+    "session_job": 1800.0,
+    "ssh_runtime": 3600.0,
+    "session_images": 21600.0,
+    "replica_exec": 86400.0,
+}
+"""Calls that go through all sessions of a host, wait for whoever works on a session, build, carry images, or run what
+somebody wrote."""
 GIVEN = ("timeout", "deadline_seconds", "turns_seconds", "wait_seconds", "seconds", "follow_seconds", "wait")
 """Arguments that say for how long a call may wait."""
 
