@@ -161,6 +161,11 @@ def _shared(names: list[str]) -> dict[str, str]:
     }
 
 
+OLDER = ("n1", "n2")
+"""Hosts whose engine, 20.10, lets no process of a replica read the memory of another."""
+WITHOUT_PTRACE = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_smsc": "^cma"}
+
+
 def _own(six: Six, name: str) -> dict[str, str]:
     """Return what is a replica's own, apart from its kernel id."""
     rank = NAMES.index(name)
@@ -182,6 +187,7 @@ def _own(six: Six, name: str) -> dict[str, str]:
         "NODE_RANK": str(order.index(host)),
         "CLUSTER_COMPUTE_HOST": host,
         "TF_CONFIG": f'{{"cluster": {{"worker": [{workers}]}}, "task": {{"type": "worker", "index": {rank}}}}}',
+        **(WITHOUT_PTRACE if host in OLDER else {}),
     }
 
 
