@@ -158,7 +158,7 @@ class Undecided:
     """A session whose lost host was to be replaced by a run that ended before most witnesses had agreed to that.
 
     hosts: those that it has by what was begun. witnesses: those most of which have to agree. missing: which of them
-    cannot be asked.
+    cannot be asked, where the others are too few.
     """
 
     session_name: str

@@ -347,7 +347,8 @@ class GroupFacts:
             missing = tuple(host for host in record.witnesses if host not in self.facts)
             can_agree = is_quorum({*record.witnesses} - {*missing}, record.witnesses, main)
             if not (finishes and can_agree and not is_stub(record)):
-                found.append(Undecided(record.name, key, record.hosts, record.witnesses, missing))
+                needed = () if can_agree else missing
+                found.append(Undecided(record.name, key, record.hosts, record.witnesses, needed))
         return found
 
     def _is_begun(self, record: Record, copies: Mapping[str, Record]) -> bool:

@@ -889,7 +889,14 @@ def test_a_repair_starts_what_was_to_replace_a_lost_replica_once_all_others_have
 
     world.hosts["h4"].create = look_and_create  # type: ignore[method-assign]
     problems = world.repair()["problems"]
-    if half and "ash-sub2" not in world.hosts["h4"].containers:
+    if any("have not agreed to that. The schedule_pending playbook finishes it." in line for line in problems):
+        # Witnesses were not asked yet: that is for a run that asks them.
+        assert half
+        assert "ash-sub2" not in world.hosts["h4"].containers
+        world.hosts["h2"].is_full = False
+        world.schedule()
+        assert "ash-sub2" in world.hosts["h4"].containers
+    elif half and "ash-sub2" not in world.hosts["h4"].containers:
         assert is_full
         assert any("waits for h2 to let go" in problem for problem in problems)
         world.repair()
