@@ -66,19 +66,6 @@ NO_LABELS = dict.fromkeys(
 )
 """All labels of ours, empty. The engine adds those of an image that a container does not set, so each is set on it."""
 
-LABELS = (
-    LABEL_SESSION_ID,
-    LABEL_SESSION_NAME,
-    LABEL_REPLICA,
-    LABEL_SPEC,
-    LABEL_CPUS,
-    LABEL_MEMORY,
-    LABEL_DEVICES,
-    LABEL_DISK,
-    LABEL_RECORD,
-)
-"""Those of containers."""
-
 PATIENCE = 180.0
 """Seconds for which an engine may say nothing where it makes or removes parts of a session: one that two dozen launches
 keep busy was seen to take more than a minute for a network."""
@@ -672,8 +659,7 @@ class Engine:
         mount behind an absolute link (moby/moby, openContainerFS), which it starts nevertheless.
         """
         # No label of the image stays what it is; an image without a command of its own needs some.
-        labels = dict.fromkeys(LABELS, "")
-        body = {"Image": image, "Cmd": ["/"], "Labels": labels, "HostConfig": {"NetworkMode": "none"}}
+        body = {"Image": image, "Cmd": ["/"], "Labels": NO_LABELS, "HostConfig": {"NetworkMode": "none"}}
         what = f"create a container to examine the image {image}"
         container = str(self._post(what, f"/containers/create?name={in_path(name)}", body)["Id"])
         try:

@@ -21,7 +21,7 @@ from typing import IO
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import holding
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    LABELS,
+    NO_LABELS,
     RUNTIME,
     Engine,
     EngineError,
@@ -118,7 +118,7 @@ def _body(engine: Engine, image: str) -> dict[str, object]:
         # Waits for a word that nobody says.
         "Entrypoint": [environment.SHELL, "-c", "read word"],
         "OpenStdin": True,
-        "Labels": dict.fromkeys(LABELS, ""),
+        "Labels": NO_LABELS,
         "HostConfig": {
             "NetworkMode": "none",
             "Init": True,

@@ -332,7 +332,7 @@ def test_an_image_is_examined_in_a_container_of_nothing_else(server: EngineServe
     with pytest.raises(KeyError), asking.image_files("cc-1", "sha256:1") as container:
         raise KeyError(container)
     made = json.loads(server.requests[0].body)
-    assert made.pop("Labels") == dict.fromkeys(engine.LABELS, "")
+    assert made.pop("Labels") == engine.NO_LABELS
     assert made == {"Image": "sha256:1", "Cmd": ["/"], "HostConfig": {"NetworkMode": "none"}}
     assert [(request.method, request.path) for request in server.requests[1:]] == [("DELETE", "/containers/c1")]
 
