@@ -238,7 +238,7 @@ def test_hosts_go_to_the_next_release_and_back_under_a_session(
     late = {**REQUEST, "session_name": "latecomer", "session_cpus": "1.9"}
 
     # The archive is not packed.
-    has_next = "grep -ac 'the next one' /usr/local/lib/cluster-compute/host.pyz || true"
+    has_next = "grep -ac '^RELEASE = ' /usr/local/lib/cluster-compute/host.pyz || true"
     before = snapshot()
     assert by_next("prepare_hosts").changed_hosts == set(HOSTS)
     try:

@@ -70,7 +70,7 @@ while time.monotonic() < until:
     except FileNotFoundError:
         held = []
     engine.request("GET", "/containers/json?all=1")
-    shown = [int(found["Labels"].get("cluster-compute.millicpus", 0)) for found in json.load(engine.getresponse())]
+    shown = [int(found["Labels"].get("cluster-compute.millicpus") or 0) for found in json.load(engine.getresponse())]
     print(sum(claim["cpus"] for claim in held), sum(claim["replicas"] for claim in held), sum(shown), flush=True)
     time.sleep(0.2)
 """
