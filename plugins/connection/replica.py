@@ -77,8 +77,14 @@ from ansible.plugins.connection import ConnectionBase
 from ansible.plugins.loader import become_loader, connection_loader
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.action.session_host import PAUSE, PROXIED, TRIES, TURNED_AWAY
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.any_shell import for_any_shell
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.any_shell import with_input
 
+LONGEST = 1536 * 1024
+"""Most bytes of a command. All arguments and variables of a program are 2 MiB at most (execve(2))."""
+WORD = 30_000
+"""Most characters of an argument, of which the kernel takes 128 KiB (execve(2), MAX_ARG_STRLEN)."""
+JOINING = 'unset cc cc_word; for cc_word do cc=$cc$cc_word; shift; done; unset cc_word; eval "$cc"'
+"""Runs, in the replica, a command that is given in several words."""
 CHUNK = 32 * 1024**2
 """Bytes of a file that are copied with one command: what is copied lies in memory whole."""
 NOT_RUNNING = "cluster-compute: this container does not run here"
@@ -88,19 +94,20 @@ BEGINS = "cluster-compute: this is where the replica's output begins"
 INSPECT = "docker container inspect --format '{{.State.Running}}'"
 
 
-def host_command(container: str, command: str, user: str | None, with_input: bool) -> str:
-    """Return the command for any shell of the host that runs the shell command *command* in a container.
+def host_command(container: str, command: str, user: str | None, content: bytes | None) -> tuple[str, bytes | None]:
+    """Return the command for any shell of the host that runs the shell command *command* in a container, and its input.
 
-    It says `BEGINS`, and ends as *command* does. Where it fails, and the container does not run (any more), it says
-    `NOT_RUNNING`: docker exec has no exit code of its own for that.
+    content: the command's own input. It says `BEGINS`, and ends as *command* does. Where it fails, and the container
+    does not run (any more), it says `NOT_RUNNING`: docker exec has no exit code of its own for that.
     """
     argv = ["docker", "exec"]
-    argv += ["-i"] if with_input else []
+    argv += ["-i"] if content else []
     argv += ["-u", user] if user else []
-    argv += [container, "/bin/sh", "-c", command]
+    words = [command[place : place + WORD] for place in range(0, len(command), WORD)]
+    argv += [container, "/bin/sh", "-c", *([command] if len(words) < 2 else [JOINING, "/bin/sh", *words])]
     inspect = f'"$({INSPECT} {shlex.quote(container)} 2>/dev/null)"'
     ends = f"code=$?; [ $code = 0 ] || [ {inspect} = true ] || echo {NOT_RUNNING!r} >&2; exit $code"
-    return for_any_shell(f'echo "{BEGINS}"; {shlex.join(argv)}; {ends}')
+    return with_input(f'echo "{BEGINS}"; {shlex.join(argv)}; {ends}', content)
 
 
 def replica_output(output: bytes) -> bytes | None:
@@ -153,13 +160,20 @@ class Connection(ConnectionBase):  # type: ignore[misc]
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:
         """Run a shell command in the replica; return its exit code, standard output and error.
 
-        Raises AnsibleConnectionFailure where the host cannot be reached, ran nothing, or does not run the container.
+        Raises AnsibleConnectionFailure where the host cannot be reached, ran nothing, or does not run the container,
+        and AnsibleError for a command that is too long.
         """
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
         container = self.get_option("container")
-        argv = host_command(container, to_native(cmd), self.get_option("container_user"), bool(in_data))
+        size = len(to_bytes(cmd))
+        if size > LONGEST:
+            raise AnsibleError(
+                f"The command for {container} has {size} bytes, and a replica takes {LONGEST}. Copy it there as a "
+                "file, and run that."
+            )
+        command, given = host_command(container, to_native(cmd), self.get_option("container_user"), in_data)
         host = self.get_option("host_variables").get("inventory_hostname")
-        code, written, err = self._run_on_host(argv, in_data)
+        code, written, err = self._run_on_host(command, given)
         out = replica_output(written)
         if out is None:
             reason = to_native(err + written, errors="surrogate_or_replace").strip() or "it wrote nothing"

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import base64
 
+LONGEST_ARGUMENT = 96 * 1024
+"""Most bytes of a packed script that are part of a command. The kernel takes 128 KiB as one argument (execve(2),
+MAX_ARG_STRLEN), which all that Ansible and SSH put around the script is part of."""
+
 
 def for_any_shell(script: str) -> str:
     """Return the command that has /bin/sh run *script*, in words that every shell reads alike.
@@ -17,5 +21,24 @@ def for_any_shell(script: str) -> str:
     these, nor a quote: Ansible quotes it once more for each program in between. Standard input is the script's. Where
     the host has no base64 the command fails, as it does where *script* fails.
     """
-    packed = base64.b64encode(script.encode("utf-8", "surrogateescape")).decode("ascii")
-    return f"/bin/sh -c 'cc=$(echo {packed}|base64 -d)&&eval \"$cc\"'"
+    return _unpacking("", _packed(script))
+
+
+def with_input(script: str, content: bytes | None) -> tuple[str, bytes | None]:
+    """Return the command for a script of any length, and the standard input that it takes with *content*.
+
+    A script that does not fit into the command is the first line of the input, which `read` takes byte by byte, so
+    that the rest is the script's.
+    """
+    packed = _packed(script)
+    if len(packed) <= LONGEST_ARGUMENT:
+        return _unpacking("", packed), content
+    return _unpacking("read -r cc&&", "$cc"), f"{packed}\n".encode() + (content or b"")
+
+
+def _packed(script: str) -> str:
+    return base64.b64encode(script.encode("utf-8", "surrogateescape")).decode("ascii")
+
+
+def _unpacking(first: str, packed: str) -> str:
+    return f"/bin/sh -c '{first}cc=$(echo {packed}|base64 -d)&&eval \"$cc\"'"

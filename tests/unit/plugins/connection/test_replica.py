@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.cluster_compute.session.plugins.connection import replica
 from ansible_collections.cluster_compute.session.plugins.connection.replica import (
     NOT_RUNNING,
@@ -49,13 +49,45 @@ def run(command: str, environment: dict[str, str], shell: str = "sh") -> subproc
 
 
 def test_the_command_gets_through_two_shells_as_it_is(client: dict[str, str], shell: str) -> None:
-    done = run(host_command("train-main1", HOSTILE, None, False), client, shell)
+    done = run(host_command("train-main1", HOSTILE, None, None)[0], client, shell)
     assert done.stdout == f"exec\ntrain-main1\n/bin/sh\n-c\n{HOSTILE}\n"
     assert (done.returncode, done.stderr) == (0, "")
 
 
+LARGE = "".join(f"echo 'é {number}' >/dev/null\\n" for number in range(12_000))
+"""Some 300 KB, more than the kernel takes as one argument (execve(2), MAX_ARG_STRLEN)."""
+
+
+@pytest.mark.parametrize("add", [0, replica.LONGEST - len(LARGE.encode()) - 20])
+@pytest.mark.parametrize("content", [None, b"given\n\0"])
+def test_a_command_may_be_longer_than_one_argument(tmp_path: Path, shell: str, content: bytes | None, add: int) -> None:
+    program = tmp_path / "docker"  # it runs the command here
+    program.write_text('#!/bin/sh\n[ "$2" = -i ] && shift || exec </dev/null\nshift 2\nexec "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    command = f"{LARGE}#{'x' * add}\necho $# $0; cat; exit 3"
+    wrapped, given = host_command("c", command, None, content)
+    done = subprocess.run(
+        [shell, "-c", wrapped],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        input=given or b"",
+        capture_output=True,
+        check=False,
+    )
+    assert replica_output(done.stdout) == b"0 /bin/sh\n" + (content or b""), done.stderr
+    assert done.returncode == 3
+
+
+def test_a_command_that_no_host_takes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = object.__new__(replica.Connection)
+    connection._connected = True
+    options = {"container": "train-main1", "container_user": None, "host_variables": {"inventory_hostname": "h1"}}
+    monkeypatch.setattr(connection, "get_option", options.__getitem__)
+    with pytest.raises(AnsibleError, match=f"has {replica.LONGEST + 1} bytes, and .* {replica.LONGEST}. Copy it"):
+        connection.exec_command("#" * (replica.LONGEST + 1))
+
+
 def test_input_and_another_user_are_asked_for_only_where_they_are_needed(client: dict[str, str]) -> None:
-    done = run(host_command("c", "id", "1000:100", True), client)
+    done = run(host_command("c", "id", "1000:100", b"x")[0], client)
     assert done.stdout.splitlines()[:5] == ["exec", "-i", "-u", "1000:100", "c"]
 
 
@@ -63,7 +95,7 @@ def test_input_and_another_user_are_asked_for_only_where_they_are_needed(client:
 def test_a_failure_is_the_replicas_own_only_while_its_container_runs(
     state: str, message: str, client: dict[str, str], shell: str
 ) -> None:
-    done = run(host_command("c", "false", None, False), {**client, "STATE": state, "CODE": "7"}, shell)
+    done = run(host_command("c", "false", None, None)[0], {**client, "STATE": state, "CODE": "7"}, shell)
     assert (done.returncode, done.stderr.strip()) == (7, message)
 
 
@@ -87,6 +119,6 @@ def test_a_login_shell_that_runs_nothing_is_no_success(monkeypatch: pytest.Monke
     connection._connected = True
     options = {"container": "train-main1", "container_user": None, "host_variables": {"inventory_hostname": "h1"}}
     monkeypatch.setattr(connection, "get_option", options.__getitem__)
-    monkeypatch.setattr(connection, "_run_on_host", lambda _command, _in_data: (code, said, b""))
+    monkeypatch.setattr(connection, "_run_on_host", lambda _command, _given: (code, said, b""))
     with pytest.raises(AnsibleConnectionFailure, match=f"Nothing was run .* on h1 ended with code {code}"):
         connection.exec_command("exit 3")

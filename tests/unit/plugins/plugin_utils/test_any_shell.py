@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 from ansible.plugins.loader import become_loader, shell_loader
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import ABSENT
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.any_shell import for_any_shell
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.any_shell import (
+    LONGEST_ARGUMENT,
+    for_any_shell,
+    with_input,
+)
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import Program
 
 LOGIN_SHELLS = ("sh", "bash", "fish", "tcsh", "mksh")
@@ -77,3 +81,15 @@ def test_input_and_exit_code_are_those_of_the_script(login_shell: str) -> None:
     code, said = run("echo it ran", PATH="/nowhere")
     assert code != 0, "a host without base64 runs nothing, and says so"
     assert said == ""
+
+
+@pytest.mark.parametrize("length", [LONGEST_ARGUMENT * 3 // 4, LONGEST_ARGUMENT * 3 // 4 + 1, 1_500_000])
+@pytest.mark.parametrize("login_shell", LOGIN_SHELLS)
+def test_a_script_of_any_length_gets_its_input(login_shell: str, length: int) -> None:
+    script = "cat; exit 3 #".ljust(length, "x")
+    command, content = with_input(script, b"a\n\0b")
+    done = subprocess.run(
+        [login_shell, "-c", by_ansible_with_become(command, "/bin/sh")], input=content, capture_output=True, check=False
+    )
+    assert done.stdout.endswith(b"\na\n\0b"), done.stderr  # after what become says
+    assert (done.returncode, done.stderr) == (3, b"")
