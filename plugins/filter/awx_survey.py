@@ -58,7 +58,7 @@ options:
   limits:
     description:
       - Values of C(cluster_compute_limits), one for each host, empty for a host without. The highest C(priority) among
-        them is the highest that the question V(session_priority) takes, unless a host has none.
+        them, C(0) for a host without, is the highest that the question V(session_priority) takes.
     type: list
     elements: raw
     default: []

@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import did_you_mean
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Limits
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import DEFAULT_LIMITS, Limits
 
 TEXT_TYPES = ("text", "textarea", "password")
 CHOICE_TYPES = ("multiplechoice", "multiselect")
@@ -60,9 +60,7 @@ def make_survey(
     left alone. limits: values of ``cluster_compute_limits``, of each host: a priority that none of them allows is not
     offered. Raises InvalidInput.
     """
-    highest = [Limits.from_variable(value).priority for value in limits]
-    most = max((priority for priority in highest if priority is not None), default=None)
-    most = None if None in highest else most
+    most = max((Limits.from_variable(value).priority for value in limits), default=DEFAULT_LIMITS.priority)
     spec = [
         _up_to(most, _with_choices(question, choices.get(question["variable"], ()), defaults))
         for entry in entries
@@ -112,9 +110,9 @@ def _with_choices(question: Mapping[str, Any], choices: Sequence[str], defaults:
     return made
 
 
-def _up_to(most: int | None, question: dict[str, Any]) -> dict[str, Any]:
-    """Return a question; that of the priority with what a site allows at most, None for no limit."""
-    if most is None or question["variable"] != f"{PREFIX}priority":
+def _up_to(most: int, question: dict[str, Any]) -> dict[str, Any]:
+    """Return a question; that of the priority with what a site allows at most."""
+    if question["variable"] != f"{PREFIX}priority":
         return question
     limited = {**question, "max": min(most, question["max"])}
     return {**limited, "default": min(most, limited["default"])} if "default" in limited else limited

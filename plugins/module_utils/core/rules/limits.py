@@ -74,7 +74,8 @@ class Limits:
     """The limits of a resource group; None is no limit.
 
     replicas_per_session counts one session. The others count all sessions of one owner, waiting ones included.
-    priority: the highest that somebody may ask for who is not an admin of the site.
+    priority: the highest that somebody may ask for who is not an admin of the site; where a site sets none it is that
+    of a request without one, so that nobody gets before all others by asking for it.
     """
 
     modes: tuple[str, ...] = MODES
@@ -84,7 +85,7 @@ class Limits:
     cpus_per_owner: int | None = None
     memory_per_owner: int | None = None
     accelerators_per_owner: Counts = ()
-    priority: int | None = None
+    priority: int = 0
 
     @classmethod
     def from_variable(cls, value: object) -> Limits:
@@ -122,7 +123,7 @@ class Limits:
             problems.append(
                 Problem("session_mode", request.mode, f"Group {group} allows {', '.join(self.modes)} only.")
             )
-        if asks_priority and self.priority is not None and request.priority > self.priority:
+        if asks_priority and request.priority > self.priority:
             message = f"Group {group} allows {self.priority} at most. An admin of the site may give a higher one."
             problems.append(Problem("session_priority", request.priority, message))
         requested = amounts_of(request)
@@ -159,7 +160,7 @@ class Limits:
             raise InvalidInput(problems)
 
 
-NO_LIMITS = Limits()
+DEFAULT_LIMITS = Limits()
 
 
 def _accelerators(place: str, value: object) -> Counts:

@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     parse_vni_pool,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import DRIVERS, ROOTS
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import NO_LIMITS, Limits
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import DEFAULT_LIMITS, Limits
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import SitePorts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import NO_SHARES, FairShare
 
@@ -55,7 +55,7 @@ class Settings:
     encrypted_ports: str = "61000-61999"
     topology_keys: tuple[str, ...] = ("zone", "rack")
     ssh_ports: str = "22000-22999"
-    limits: Limits = NO_LIMITS
+    limits: Limits = DEFAULT_LIMITS
     fair_share: FairShare = NO_SHARES
     image_ports: tuple[int, int] = (8480, 8489)
 

@@ -275,7 +275,7 @@ FIELDS: list[tuple[str, Any, Any, Any]] = [
         ("python", "train.py", "--epochs", "3"),
         lambda request: request.roles[0].command,
     ),
-    ("session_priority", 7, 7, lambda request: request.priority),
+    ("session_priority", -7, -7, lambda request: request.priority),
     ("session_on_host_loss", "replace", "replace", lambda request: request.on_host_loss),
     ("session_max_duration", "8h", 28800, lambda request: request.max_duration),
     ("session_max_idle", "90m", 5400, lambda request: request.max_idle),
@@ -367,9 +367,10 @@ def test_configure_awx_is_told_all_settings() -> None:
 @pytest.mark.parametrize(
     ("limits", "most", "default"),
     [
-        ([], 1_000_000, 0),
-        ([{}, {"priority": 5}], 1_000_000, 0),
-        ([None, {"priority": 5}], 1_000_000, 0),
+        ([], 0, 0),
+        ([{}], 0, 0),
+        ([{}, {"priority": 5}], 5, 0),
+        ([None, {"priority": -5}], 0, 0),
         ([{"priority": 5}, {"priority": 7, "modes": "single-node"}], 7, 0),
         ([{"priority": -2}], -2, -2),
     ],

@@ -377,6 +377,8 @@ def test_a_priority_beyond_the_limit_is_for_admins_to_give() -> None:
         planner(high, asker=ALICE, settings=AT_MOST_5, h1=host()).run(cleaned_up=True)
     assert planner(high, settings=AT_MOST_5, h1=host()).run(cleaned_up=True)["status"] == "SCHEDULED"
     assert planner(request(priority=5), asker=ALICE, settings=AT_MOST_5, h1=host()).run(True)["status"] == "SCHEDULED"
+    with pytest.raises(InvalidInput, match="session_priority is 1: Group cluster_compute_hosts allows 0 at most"):
+        planner(request(priority=1), asker=ALICE, h1=host()).run(cleaned_up=True)
 
 
 def test_who_waits_keeps_the_priority_that_an_admin_gave() -> None:

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import (
-    NO_LIMITS,
+    DEFAULT_LIMITS,
     Amounts,
     Limits,
     amounts_of,
@@ -141,12 +141,12 @@ def test_accelerators_are_limited_by_class() -> None:
 
 def test_a_limit_of_nothing_allows_nothing_and_no_limit_everything() -> None:
     assert len(refused(Limits.from_variable({"sessions_per_owner": 0}), make_request(), Amounts())) == 1
-    NO_LIMITS.check(make_request(size=1000, cpus=100), "alice", Amounts(10**6, 10**6, 10**9, 10**18))
+    DEFAULT_LIMITS.check(make_request(size=1000, cpus=100), "alice", Amounts(10**6, 10**6, 10**9, 10**18))
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", {}])
 def test_no_value_is_no_limit(value: object) -> None:
-    assert Limits.from_variable(value) == NO_LIMITS
+    assert Limits.from_variable(value) == DEFAULT_LIMITS
 
 
 @pytest.mark.parametrize(
@@ -198,18 +198,17 @@ def test_every_bad_value_is_told_also_with_those_of_other_variables() -> None:
 
 
 def test_the_settings_of_a_group_hold_its_limits() -> None:
-    assert Settings.from_variables({}).limits == NO_LIMITS
+    assert Settings.from_variables({}).limits == DEFAULT_LIMITS
     assert Settings.from_variables({"cluster_compute_limits": {"sessions_per_owner": 2}}).limits == Limits(
         sessions_per_owner=2
     )
 
 
-@pytest.mark.parametrize(("limit", "asked", "why"), [(5, 6, "5"), (0, 1, "0"), (-3, 0, "-3")])
-def test_a_priority_is_asked_for_up_to_the_limit(limit: int, asked: int, why: str) -> None:
-    limits = Limits.from_variable({"priority": limit})
-    limits.check(make_request(priority=limit), "alice", Amounts(), asks_priority=True)
+@pytest.mark.parametrize(("limit", "asked", "why"), [(5, 6, "5"), (0, 1, "0"), (-3, 0, "-3"), (None, 1, "0")])
+def test_a_priority_is_asked_for_up_to_the_limit(limit: int | None, asked: int, why: str) -> None:
+    limits = Limits.from_variable({"modes": "single-node"} if limit is None else {"priority": limit})
+    limits.check(make_request(priority=limit or 0), "alice", Amounts(), asks_priority=True)
     limits.check(make_request(priority=asked), "alice", Amounts())
-    NO_LIMITS.check(make_request(priority=1_000_000), "alice", Amounts(), asks_priority=True)
     with pytest.raises(InvalidInput) as error:
         limits.check(make_request(priority=asked), "alice", Amounts(), asks_priority=True)
     assert str(error.value) == (
