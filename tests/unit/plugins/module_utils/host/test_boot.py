@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import subprocess
 import sys
 import zipfile
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, boot_install, membership
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair
 
+CHECKOUT = Path(__file__).resolve().parents[5]
+UNITS = CHECKOUT / "roles/prepare_hosts/templates"
 PREFIX = "ansible_collections/cluster_compute/session/plugins/module_utils"
 
 
@@ -103,6 +107,39 @@ def test_an_engine_that_does_not_come_is_a_problem(
     monkeypatch.setattr(boot, "await_engine", never)
     assert boot.main([]) == 1
     assert capsys.readouterr().out == "Nothing could be repaired: Docker Engine did not answer.\n"
+
+
+@pytest.mark.parametrize("name", ["cluster-compute", "cluster-compute-links", "cluster-compute-disks"])
+def test_no_unit_of_systemd_waits_for_what_cannot_be_killed(name: str) -> None:
+    unit = ConfigParser(interpolation=None, strict=False)
+    unit.read_string((UNITS / f"{name}.service.j2").read_text(encoding="utf-8"))
+    assert unit["Service"]["Type"] == "oneshot"
+    assert unit["Service"]["KillMode"] == "process"
+
+
+def test_who_is_stopped_leaves_nothing_at_work(tmp_path: Path) -> None:
+    shows, lock = tmp_path / "works", tmp_path / "lock"
+    os.mkfifo(shows)
+    script = f"""
+import time
+from {boot.__name__.rpartition(".")[0]} import boot
+
+def work(_state):
+    with open({str(shows)!r}, "w") as file:
+        file.write("at work\\n")
+        file.flush()
+        time.sleep(600)
+
+boot.LOCK, boot._repaired = {str(lock)!r}, work
+boot.main([])
+"""
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / ".collections")}
+    with subprocess.Popen([sys.executable, "-c", script], env=environment) as program, shows.open() as file:
+        assert file.readline() == "at work\n"
+        program.terminate()
+        program.wait(30)
+        assert select.select([file], [], [], 30)[0], "it works on"
+        assert file.read() == ""
 
 
 def test_two_runs_do_not_work_side_by_side(
