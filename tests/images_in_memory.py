@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError, ImageDenied
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.image_stream import WAIT, StreamError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import images as host_images
@@ -60,14 +60,14 @@ class Images:
     def resolve_image(self, name: str, _login: object) -> str:
         rest()
         if name not in self.registry:
-            raise EngineError(f"The registry has no {name}.")
+            raise ImageDenied(f"The registry has no {name}.")
         return self.registry[name]
 
     def pull_image(self, name: str, _login: object) -> int:
         rest()
         digest = name.partition("@")[2]
         if digest not in self.registry.values():
-            raise EngineError(f"The registry has no {name}.")
+            raise ImageDenied(f"The registry has no {name}.")
         image = digest_of(digest)
         self.images.update({image: image, name: image})
         return 1

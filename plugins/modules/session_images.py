@@ -125,6 +125,12 @@ problems:
   description: By reference why it was not resolved or pulled.
   returned: with O(state=resolved) and O(state=pulled)
   type: dict
+denied:
+  description:
+    - Those of RV(problems) that the registry does not have, or does not give to who asks. The others may come later.
+  returned: with O(state=resolved) and O(state=pulled)
+  type: list
+  elements: str
 port:
   description: Where the server listens.
   returned: with O(state=serving)

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import content_of
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, output_of
+from ansible_collections.cluster_compute.session.tests.contract.registry import having, refusing
 
 NAME = "cluster-compute/other:1"
 TOKEN = secrets.token_hex(8)
@@ -215,12 +216,58 @@ def test_a_registry_that_is_away_is_told_for_each_image(images: dict[str, str]) 
     references = [f"{FREE}/one:1", f"{FREE}/two:2"]
     resolved = call(state="resolved", images=references)
     assert resolved["digests"] == {}
-    assert set(resolved["problems"]) == set(references)
+    assert (set(resolved["problems"]), resolved["denied"]) == (set(references), [])
     pulls = [
         {"reference": reference, "digest": reference.rpartition(":")[0] + "@sha256:" + "1" * 64}
         for reference in references
     ]
     assert call(True, state="pulled", pulls=pulls)["changed"] is True
     pulled = call(state="pulled", pulls=pulls, logins=json.dumps({}))
-    assert (pulled["changed"], pulled["pulled"]) == (False, {})
+    assert (pulled["changed"], pulled["pulled"], pulled["denied"]) == (False, {}, [])
     assert set(pulled["problems"]) == set(references)
+
+
+LOGIN = {"username": "somebody", "password": "only-for-this-test"}
+BASIC, TOKEN_SERVER = 'Basic realm="x"', 'Bearer realm="http://HERE/token",service="x"'
+
+
+@pytest.mark.parametrize("login", [{}, LOGIN])
+@pytest.mark.parametrize(
+    ("answer", "is_denied"),
+    [
+        ({"status": 404, "code": "MANIFEST_UNKNOWN"}, True),
+        ({"status": 404, "code": "NAME_UNKNOWN"}, True),
+        ({"status": 403, "code": "DENIED"}, True),
+        ({"status": 401, "code": "UNAUTHORIZED"}, True),
+        ({"status": 401, "code": "UNAUTHORIZED", "challenge": BASIC}, True),
+        ({"status": 401, "code": "UNAUTHORIZED", "challenge": TOKEN_SERVER}, True),
+        ({"status": 401, "code": "UNAUTHORIZED", "challenge": TOKEN_SERVER, "token_status": 503}, False),
+        ({"status": 503, "code": "UNAVAILABLE"}, False),
+        ({"status": 503}, False),
+        ({"status": 502, "everywhere": True}, False),
+        ({"status": 500, "code": "UNKNOWN"}, False),
+        ({"status": 429, "code": "TOOMANYREQUESTS"}, False),
+        ({"status": 429}, False),
+    ],
+)
+def test_a_registry_that_refuses_is_told_from_one_that_cannot_answer(
+    images: dict[str, str], answer: dict[str, Any], is_denied: bool, login: dict[str, str]
+) -> None:
+    with refusing(**answer) as registry:
+        name = f"{registry}/train"
+        logins = json.dumps({registry: login} if login else {})
+        resolved = call(state="resolved", images=[f"{name}:1"], logins=logins)
+        pulls = [{"reference": f"{name}:1", "digest": f"{name}@sha256:{'1' * 64}"}]
+        pulled = call(state="pulled", pulls=pulls, logins=logins)
+    for found in (resolved, pulled):
+        assert set(found["problems"]) == {f"{name}:1"}, found
+        assert found["denied"] == ([f"{name}:1"] if is_denied else []), found
+        assert LOGIN["password"] not in str(found)
+
+
+def test_an_image_that_a_registry_has_for_other_machines_alone_never_comes(images: dict[str, str]) -> None:
+    with having("s390x") as (registry, digest):
+        name = f"{registry}/train"
+        assert call(state="resolved", images=[f"{name}:1"])["digests"] == {f"{name}:1": digest}
+        pulled = call(state="pulled", pulls=[{"reference": f"{name}:1", "digest": f"{name}@{digest}"}])
+        assert pulled["denied"] == [f"{name}:1"], pulled

@@ -31,6 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import suits
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import DIRECTORY
 
 LABEL_SESSION_ID = "cluster-compute.session-id"
@@ -95,6 +96,12 @@ OPTION_IFNAME = "com.docker.network.endpoint.ifname"
 
 _LOADED = re.compile(r"^Loaded image(?: ID)?: (\S+)", re.MULTILINE)
 """What the engine says of each image in an archive (Docker Engine API, ImageLoad): its name, or its id without one."""
+
+_DENIED_STATUS = (400, 401, 403, 404)
+"""How the engine passes on what a registry says of an image or of who asks for it: by the status of its error code
+(distribution/distribution, errcode; moby/moby, api/server/httpstatus)."""
+_DENIED = re.compile(r'^(?:Get|Head|Post) "[^"]*": (?:(?:unauthorized|denied): |no basic auth credentials$)')
+"""How it does where a login is missing or does not hold: with status 500, and the error code behind the request."""
 
 OUT, ERR = 1, 2
 """Numbers of the streams in what a command writes (Docker Engine API, ContainerAttach)."""
@@ -188,6 +195,10 @@ class _Refused(EngineError):
     def __init__(self, message: str, status: int, is_of_host: bool) -> None:
         super().__init__(message, is_of_host)
         self.status = status
+
+
+class ImageDenied(EngineError):
+    """A registry does not have an image, or does not give it to who asks, and says so; it will another time, too."""
 
 
 class NetworkKept(EngineError):
@@ -421,22 +432,53 @@ class Engine:
         return self._find(f"inspect the image {reference}", f"/images/{in_path(reference)}/json")
 
     def resolve_image(self, reference: str, login: Login | None) -> str:
-        """Return the digest that the registry has by this name now. Raises EngineError where it does not say."""
+        """Return the digest that the registry has by this name now.
+
+        Raises ImageDenied where it has none, or not for who asks; EngineError where it cannot say.
+        """
         what = f"ask the registry for the image {reference}"
-        with _keeping_secret(login):
+        return str(self._in_registry(what, reference, login)["Descriptor"]["digest"])
+
+    def _in_registry(self, what: str, reference: str, login: Login | None) -> dict[str, Any]:
+        """Return what a registry has by a name: Descriptor, Platforms (Docker Engine API, DistributionInspect)."""
+        with _asking_registry(login):
             headers = self._registry_headers(what, reference, login)
-            answer = self._get(what, f"/distribution/{in_path(reference)}/json", headers=headers)
-        return str(answer["Descriptor"]["digest"])
+            return dict(self._get(what, f"/distribution/{in_path(reference)}/json", headers=headers))
 
     def pull_image(self, reference: str, login: Login | None = None) -> int:
         """Pull the image *reference*, a tag or a digest, and return how many bytes came.
 
-        Raises EngineError where it is not to be had.
+        Raises ImageDenied and EngineError as `resolve_image` does.
         """
+        try:
+            return self._pull(reference, login)
+        except ImageDenied:
+            raise
+        except EngineError as error:
+            if error.is_of_host:
+                raise
+            if self._is_denied(reference, login):
+                raise ImageDenied(str(error)) from error
+            raise
+
+    def _is_denied(self, reference: str, login: Login | None) -> bool:
+        """Ask the registry for what could not be pulled: the answer has its status, which that to a pull has not.
+
+        Returns whether it has none for who asks, or for this machine.
+        """
+        try:
+            found = self._in_registry("ask again", reference, login)
+            machine = str(self.facts()["architecture"])
+        except EngineError as error:
+            return isinstance(error, ImageDenied)
+        known = [str(platform.get("architecture")) for platform in found.get("Platforms") or ()]
+        return bool(known) and not any(suits(architecture, machine) for architecture in known)
+
+    def _pull(self, reference: str, login: Login | None) -> int:
         what = f"pull the image {reference}"
         query = dict(zip(("fromImage", "tag"), _name_and_tag(reference)))
         sizes: dict[str, int] = {}
-        with _keeping_secret(login):
+        with _asking_registry(login):
             headers = self._registry_headers(what, reference, login)
             with self._ask(what, "POST", "/images/create", query, headers=headers) as response, _saying(what):
                 for event in response.events():
@@ -893,14 +935,19 @@ def _name_and_tag(reference: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _keeping_secret(login: Login | None) -> Iterator[None]:
-    """See to it that what the engine or the registry says never holds the password."""
+def _asking_registry(login: Login | None) -> Iterator[None]:
+    """See to it that what the engine or the registry says never holds the password, and tell a denial from the rest."""
     try:
         yield
     except EngineError as error:
-        if login is not None and login["password"] in str(error):
-            raise EngineError(str(error).replace(login["password"], "********"), error.is_of_host) from None
-        raise
+        denied = isinstance(error, _Refused) and (
+            error.status in _DENIED_STATUS or _DENIED.match(str(error.__cause__)) is not None
+        )
+        secret = login["password"] if login is not None else ""
+        if not denied and not (secret and secret in str(error)):
+            raise
+        text = str(error).replace(secret, "********") if secret else str(error)
+        raise ImageDenied(text) if denied else EngineError(text, error.is_of_host, error.hangs) from None
 
 
 def _version_tuple(text: str) -> tuple[int, int]:

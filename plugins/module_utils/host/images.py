@@ -12,7 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    Engine,
+    EngineError,
+    ImageDenied,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.image_stream import (
     STALL,
     Incoming,
@@ -41,8 +45,8 @@ def _login(logins: Logins, reference: str) -> dict[str, str] | None:
     return {**logins[registry], "registry": registry} if registry in logins else None
 
 
-def _each(function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[list[Any], dict[int, str]]:
-    """Call *function* with all items side by side; return the results, and the reasons of those that failed.
+def _each(function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[list[Any], dict[int, SessionError]]:
+    """Call *function* with all items side by side; return the results, and the errors of those that failed.
 
     Raises what is no SessionError, or is the host's own error.
     """
@@ -52,15 +56,17 @@ def _each(function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[list[An
     problems = {}
     for number, attempt in enumerate(attempts):
         error = attempt.exception()
-        if error is not None and (not isinstance(error, SessionError) or is_of_host(error)):
-            raise error
         if error is not None:
-            problems[number] = str(error)
+            if not isinstance(error, SessionError) or is_of_host(error):
+                raise error
+            problems[number] = error
         results.append(None if error is not None else attempt.result())
     return results, problems
 
 
-def resolve(engine: Engine, references: Sequence[str], logins: Logins) -> tuple[dict[str, str], dict[str, str]]:
+def resolve(
+    engine: Engine, references: Sequence[str], logins: Logins
+) -> tuple[dict[str, str], dict[str, SessionError]]:
     """Return the digests that registries have by these names now, and by name why there is none."""
     found, problems = _each(lambda reference: engine.resolve_image(reference, _login(logins, reference)), references)
     digests = {name: digest for name, digest in zip(references, found) if digest is not None}
@@ -69,7 +75,7 @@ def resolve(engine: Engine, references: Sequence[str], logins: Logins) -> tuple[
 
 def pull(
     engine: Engine, wanted: Sequence[Mapping[str, str]], logins: Logins
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+) -> tuple[dict[str, dict[str, Any]], dict[str, SessionError]]:
     """Pull images by their digests, side by side, and name them as their references say.
 
     wanted: ``reference`` and ``digest`` of each. Returns by reference ``id``, ``bytes`` and ``seconds``, and why a
@@ -89,7 +95,7 @@ def pull(
             # An engine asks a registry for its own machine's, and takes what there is where that has but one.
             if is_new:
                 engine.remove_image(image["digest"])
-            raise EngineError(
+            raise ImageDenied(
                 f"{image['digest']} is for {found['Architecture']}, and this host is {machine}. Name an image that the "
                 "registry has for its machine as well."
             )

@@ -137,13 +137,15 @@ class Moved:
 class ImagesAnswer(Answer):
     """Of session_images.
 
-    digests, problems: by reference, what a registry said. pulled: by reference. bytes, seconds: of a transfer; image:
+    digests, problems: by reference, what a registry said. denied: the references that it does not have, or not for who
+    asks, so that asking it again is of no use. pulled: by reference. bytes, seconds: of a transfer; image:
     what came, where that has another id than where it came from. port, fingerprint, server: of a server, and its
     process.
     """
 
     digests: dict[str, str] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    denied: tuple[str, ...] = ()
     pulled: Optional[dict[str, Moved]] = None
     bytes: Optional[int] = None
     seconds: float = 0.0

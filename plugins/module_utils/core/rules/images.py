@@ -156,7 +156,8 @@ class Need:
     hosts: those that run it. platforms: by host that can be reached. ids: by platform the image, once it is known. has:
     by host, in the session or not, the image that it has by this name. digest: what to pull, ``repository@sha256:…``.
     asks: the host that asks the registry. pulls: whether hosts that lack it pull it. archived: whether the controller
-    has it in an archive. problems: by host the last thing that went wrong. tried: by host from whom it tried to get it.
+    has it in an archive. problems: by host the last thing that went wrong. passing: those of these hosts where the same
+    may go well another time. tried: by host from whom it tried to get it.
     contents: by host the content of what it has, by which one store gives it to another.
     """
 
@@ -171,6 +172,7 @@ class Need:
     pulls: bool = False
     archived: bool = False
     problems: dict[str, str] = field(default_factory=dict)
+    passing: list[str] = field(default_factory=list)
     tried: dict[str, list[str]] = field(default_factory=dict)
     contents: dict[str, str] = field(default_factory=dict)
 
@@ -221,8 +223,11 @@ class Need:
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
-    def resolved(self, digest: str | None, why: str, facts: Facts) -> None:
-        """Take the registry's answer: the digest that the name means there now, or why there is none."""
+    def resolved(self, digest: str | None, why: str, facts: Facts, is_denied: bool = False) -> None:
+        """Take the registry's answer: the digest that the name means there now, or why there is none.
+
+        is_denied: whether it has none, or none for who asks. Raises InvalidInput where hosts have different images.
+        """
         asks, self.asks = self.asks, None
         if digest is not None:
             self.digest = f"{repository_of(self.reference)}@{digest}"
@@ -233,13 +238,14 @@ class Need:
                     self.ids.setdefault(self.platforms[host], image)
             return
         self.problems = dict.fromkeys(self.hosts, f"{asks} asked the registry: {why}")
+        self.passing = [] if is_denied else list(self.hosts)
         if self.policy == MISSING:
             self._choose_among(self.has)
 
-    def pulled(self, host: str, image: str | None, why: str) -> None:
-        """Take what became of a pull on *host*: the image's id, or why it could not be pulled."""
+    def pulled(self, host: str, image: str | None, why: str, is_denied: bool = False) -> None:
+        """Take what became of a pull on *host*: the image's id, or why it could not be pulled (see `resolved`)."""
         if image is None:
-            self.problems[host] = why
+            self._failed(host, why, not is_denied)
             if self.wanted(host) is None and self.policy != ALWAYS:
                 # The digest may be none of a registry's: the store of containerd has one for whatever was loaded.
                 try:
@@ -249,7 +255,7 @@ class Need:
             return
         wanted = self.ids.setdefault(self.platforms[host], image)
         if wanted != image:
-            self.problems[host] = f"The registry gave {image[:19]} for {self.digest}, and others have {wanted[:19]}."
+            self._failed(host, f"The registry gave {image[:19]} for {self.digest}, others have {wanted[:19]}.", False)
             return
         self.has[host] = image
         self.problems.pop(host, None)
@@ -260,13 +266,17 @@ class Need:
         image: its id there, where the sender has it by another one.
         """
         if why:
-            self.problems[host] = why
+            self._failed(host, why, True)
             self.tried.setdefault(host, []).append(sender)
             return
         self.has[host] = image or self.wanted(host) or self.has[sender]
         self.ids.setdefault(self.platforms[host], self.has[host])
         self.contents[host] = self.contents.get(sender, "")
         self.problems.pop(host, None)
+
+    def _failed(self, host: str, why: str, may_pass: bool) -> None:
+        self.problems[host] = why
+        self.passing = [other for other in self.passing if other != host] + [host] * may_pass
 
     def why_not(self, host: str) -> str:
         """Return why *host* does not have the image in the end."""

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, ImageDenied
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import images
 
 LONGEST_PULL = 600
@@ -19,15 +21,21 @@ LONGEST_PULL = 600
 def _resolved(engine: Engine, arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     """Ask the registry."""
     digests, problems = images.resolve(engine, arguments["images"], arguments["logins"])
-    return {"changed": False, "digests": digests, "problems": problems}
+    return {"changed": False, "digests": digests, **_in_words(problems)}
 
 
 def _pulled(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Pull what this host lacks."""
     if check_mode:
-        return {"changed": True, "pulled": {}, "problems": {}}
+        return {"changed": True, "pulled": {}, **_in_words({})}
     pulled, problems = images.pull(engine, arguments["pulls"], arguments["logins"])
-    return {"changed": bool(pulled), "pulled": pulled, "problems": problems}
+    return {"changed": bool(pulled), "pulled": pulled, **_in_words(problems)}
+
+
+def _in_words(problems: Mapping[str, SessionError]) -> dict[str, Any]:
+    """Return what is answered of images that did not come."""
+    denied = [reference for reference, error in problems.items() if isinstance(error, ImageDenied)]
+    return {"problems": {reference: str(error) for reference, error in problems.items()}, "denied": denied}
 
 
 def _loaded(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Distribution:
                 digest = answer.digests.get(need.reference)
                 why = sentence(answer.problems.get(need.reference) or answer.why_not)
                 try:
-                    need.resolved(digest, why, self.facts)
+                    need.resolved(digest, why, self.facts, need.reference in answer.denied)
                 except InvalidInput as error:
                     need.problems = dict.fromkeys(need.hosts, f"{why} {error}")
                 self.report.append(
@@ -83,7 +83,7 @@ class Distribution:
                     continue
                 pull = (answer.pulled or {}).get(need.reference)
                 why = sentence(answer.problems.get(need.reference) or answer.why_not)
-                need.pulled(host, None if pull is None else pull.id, why)
+                need.pulled(host, None if pull is None else pull.id, why, need.reference in answer.denied)
                 self.report.append(
                     f"{host} could not pull {need.reference}: {why}"
                     if pull is None
@@ -158,6 +158,7 @@ class Distribution:
             for host in hosts
             if any(host in need.lacking for need in self.needs)
         }
+        passing = [host for host in missing if all(host in need.passing for need in self.needs if host in need.lacking)]
         record = self.state["record"]
         images = {need.reference: encode(need.pinned()) for need in self.needs}
         return {
@@ -177,6 +178,7 @@ class Distribution:
             "useless": self.useless,
             "report": self.report,
             "results": {host: {"msg": missing[host]} if host in missing else {"present": True} for host in hosts},
+            "passing": passing,
             "record": {**record, "plan": {**record["plan"], "images": images}},
         }
 

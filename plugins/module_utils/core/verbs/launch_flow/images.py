@@ -152,12 +152,15 @@ def _follow(launch: Launch, missing: Mapping[str, str], completed: Mapping[str, 
         return replacement.begin(launch)
     reasons = [f"{host}: {why}" for host, why in missing.items()]
     sick = [host for host in missing if host in state["sick"]]
+    may_come = {*missing} <= {*state["images_so_far"]["passing"]}
     if sick and state["fresh"] and not launch.is_last:
         return launch.look_again()
     if state["from_queue"]:
-        return undo.keep(launch, reasons, sick)
+        waits_for = "Its image could not be had" if may_come and not sick else ""
+        return undo.keep(launch, reasons, sick, waits_for)
+    advice = "Launch it again later" if may_come else "Correct session_image"
     return launch.fail(
-        "The session cannot be launched: its image cannot be had. Nothing was started. Correct session_image, or "
-        "give the image to a host of the group.",
+        "The session cannot be launched: its image cannot be had. Nothing was started. "
+        f"{advice}, or give the image to a host of the group.",
         *reasons,
     )

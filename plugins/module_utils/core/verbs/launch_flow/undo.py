@@ -87,9 +87,12 @@ def undone(launch: Launch) -> State:
     )
 
 
-def keep(launch: Launch, reasons: list[str], sick: Sequence[str]) -> State:
-    """Keep on every host what becomes of a session that came from the queue and of which nothing was made."""
-    record = encode(_failed_record(launch.record, reasons, [], sick))
+def keep(launch: Launch, reasons: list[str], sick: Sequence[str], waits_for: str = "") -> State:
+    """Keep on every host what becomes of a session that came from the queue and of which nothing was made.
+
+    waits_for: what else than sick hosts is no reason of its own, as the beginning of a sentence.
+    """
+    record = encode(_failed_record(launch.record, reasons, [], sick, waits_for))
     launch.state.update(failures=reasons, failed_record=record)
     if record is None:
         return launch.over(ERROR, reasons)
@@ -98,7 +101,7 @@ def keep(launch: Launch, reasons: list[str], sick: Sequence[str]) -> State:
 
 
 def _failed_record(
-    record: Record, failures: list[str], unreachable: Sequence[str], sick: Sequence[str]
+    record: Record, failures: list[str], unreachable: Sequence[str], sick: Sequence[str], waits_for: str = ""
 ) -> Record | None:
     """Return what becomes of a session that came from the queue: it waits on, or it has ended; None for others."""
     if record.queue is None or not failures:
@@ -107,7 +110,7 @@ def _failed_record(
     record = replace(record, revision=record.revision + 1)
     changes: dict[str, Any] = {"plan": None, "hosts": (), "report": tuple(failures)}
     if unreachable or sick:
-        why = "could not be reached" if unreachable else "failed"
-        reason = f"{', '.join(unreachable or sick)} {why} while it was being started."
-        return revise(record, PENDING, reason, **changes)
+        waits_for = f"{', '.join(unreachable or sick)} {'could not be reached' if unreachable else 'failed'}"
+    if waits_for:
+        return revise(record, PENDING, f"{waits_for} while it was being started.", **changes)
     return revise(record, ERROR, "It could not be started.", **changes)

@@ -997,9 +997,42 @@ def test_an_image_that_is_nowhere_ends_one_from_the_queue_with_an_error() -> Non
     for host in run.hosts.values():
         host["images"] = {"busybox": None}
     run.answer()
-    run.answer(h1={"digests": {}, "problems": {"busybox": "unauthorized"}})
+    run.answer(h1={"digests": {}, "problems": {"busybox": "unauthorized"}, "denied": ["busybox"]})
     assert (run.step, run.sent()["records"][0]["status"]) == ("keep", ERROR)
     assert run.answer().state["outcome"]["status"] == ERROR
+
+
+REGISTRY_AWAY = {"digests": {}, "problems": {"busybox": "503 Service Unavailable"}}
+
+
+@pytest.mark.parametrize("answer", [REGISTRY_AWAY, AWAY, BROKEN])
+def test_one_from_the_queue_waits_on_while_its_registry_cannot_give_the_image(answer: dict[str, Any]) -> None:
+    run = from_queue()
+    for host in run.hosts.values():
+        host["images"] = {"busybox": None}
+    run.answer().answer(h1=answer)
+    kept = run.sent()["records"][0]
+    assert (run.step, kept["status"]) == ("keep", PENDING)
+    assert kept["history"][-1]["reason"] == "Its image could not be had while it was being started."
+    assert all("h1 asked the registry: " in line for line in kept["report"])
+    assert run.answer().state["outcome"]["status"] == PENDING
+
+
+def test_one_from_the_queue_waits_on_while_a_host_cannot_pull() -> None:
+    run = from_queue()
+    for host in run.hosts.values():
+        host["images"] = {"busybox": None}
+    run.answer().answer(h1={"digests": {"busybox": f"sha256:{'d' * 64}"}, "problems": {}})
+    failed = {"pulled": {}, "problems": {"busybox": "toomanyrequests"}}
+    kept = run.answer(dict.fromkeys(hosts_of(run.state), failed)).sent()["records"][0]
+    assert (run.step, kept["status"]) == ("keep", PENDING)
+
+
+def test_one_that_is_launched_by_hand_is_told_that_its_registry_may_give_the_image_later() -> None:
+    run = lacking("h1", "h2", "h3").answer().answer(h1=REGISTRY_AWAY)
+    assert "Launch it again later" in run.state["failure"]
+    run = lacking("h1", "h2", "h3").answer().answer(h1={**REGISTRY_AWAY, "denied": ["busybox"]})
+    assert "Correct session_image" in run.state["failure"]
 
 
 # ---- batch ---------------------------------------------------------------------------------------------------------
