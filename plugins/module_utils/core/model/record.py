@@ -239,7 +239,7 @@ def line_of(record: Record) -> Record:
         return record
     report = tuple(_shortened(line) for line in record.report[:REPORT_LINES])
     last = tuple(replace(entry, reason=_shortened(entry.reason)) for entry in record.history[-1:])
-    group = group_kept(record)
+    group = group_of(record)
     return replace(record, report=report, history=last, tunnel=None, request=None, plan=None, resource_group=group)
 
 
@@ -275,21 +275,12 @@ def stub_of(record: Record) -> Record:
         "change": None,
         "growth": None,
     }
-    return replace(record, status=status, tunnel=tunnel, resource_group=group_kept(record), **nothing)
+    return replace(record, status=status, tunnel=tunnel, resource_group=group_of(record), **nothing)
 
 
 def group_of(record: Record) -> str:
     """Return the resource group that a session belongs to: that of its request; empty where a copy does not tell."""
     return record.resource_group if record.request is None else str(record.request.get("resource_group", ""))
-
-
-def group_kept(record: Record) -> str:
-    """Return what a copy without the request keeps of its group: nothing of the default group.
-
-    So nothing changes for sites that have one group, nor for the earlier releases that they may roll back to.
-    """
-    group = group_of(record)
-    return "" if group == DEFAULT_GROUP else group
 
 
 def says_the_same(found: Record, stub: Record) -> bool:

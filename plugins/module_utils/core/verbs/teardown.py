@@ -99,15 +99,15 @@ def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] 
         return Tombstones([], [], list(done), unreachable, failed, report)
     if failed:
         report.append("Correct this and tear the session down again.")
+    left = {(name, session.id) for name in done for session in answers[name].elsewhere}
     if unreachable:
         names = ", ".join(unreachable)
         report.append(
             f"{names} could not be reached and will be cleaned when back, by whatever runs next."
             if known or existing
-            else f"{names} could not be reached, and no other host knows of the session."
+            else f"{names} could not be reached{'' if left else ', and no other host knows of the session'}."
         )
     # A host that has left it to another group has something of it still.
-    left = {(name, session.id) for name in done for session in answers[name].elsewhere}
     forget = sorted(
         key for key, hosts in existing.items() if all(host in done and (host, key) not in left for host in hosts)
     )

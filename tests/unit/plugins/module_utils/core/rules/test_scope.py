@@ -53,20 +53,17 @@ def test_a_session_belongs_to_runs_for_the_group_of_its_request(group: str) -> N
 
 
 @pytest.mark.parametrize("group", ["a", DEFAULT_GROUP])
-def test_copies_without_a_request_keep_the_group_but_that_which_is_the_default(group: str) -> None:
-    """So an earlier release finds nothing new where a site has one group."""
+def test_copies_without_a_request_keep_the_group(group: str) -> None:
     for copy in (replace(stub_of(waiting(group)), status=RUNNING), advance(waiting(group), ERROR, "It failed.")):
         kept = encode(copy)
         assert kept["request"] is None
-        assert kept.get("resource_group", "") == ("" if group == DEFAULT_GROUP else group)
-        assert ("resource_group" in kept) == (group != DEFAULT_GROUP)
-        assert group_of(read_record(kept)) == kept.get("resource_group", "")
+        assert group_of(read_record(kept)) == group
     assert "resource_group" not in encode(waiting(group))
 
 
 def test_a_copy_that_names_no_group_belongs_to_who_reaches_all_of_its_hosts() -> None:
     for hosts, owners in ((("h1",), [DEFAULT_GROUP, "a", "all"]), (("h1", "h3"), [DEFAULT_GROUP, "all"])):
-        stub = replace(stub_of(waiting(DEFAULT_GROUP)), hosts=hosts)
+        stub = replace(stub_of(waiting(DEFAULT_GROUP)), hosts=hosts, resource_group="")
         assert [name for name in GROUPS if GROUPS[name] and Scope(name, GROUPS).is_own(stub)] == owners
 
 
@@ -96,7 +93,8 @@ def test_a_teardown_by_name_leaves_what_is_not_its_own_or_has_hosts_outside() ->
         True,
         True,
     ]
-    assert not is_left_alone(told, replace(stub_of(waiting(DEFAULT_GROUP)), hosts=("h2",)))
+    assert not is_left_alone(told, replace(stub_of(waiting("b", "h2")), resource_group=""))
+    assert is_left_alone(told, stub_of(waiting(DEFAULT_GROUP, "h2")))
     assert is_left_alone(told, stub_of(waiting("b", "h2")))
     # Hosts that left the inventory do not keep anybody from a teardown.
     assert not is_left_alone(told, waiting("a", "h1", "h9"))

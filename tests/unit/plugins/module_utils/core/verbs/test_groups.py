@@ -412,3 +412,18 @@ def test_a_teardown_for_another_group_forgets_no_host_that_has_still_to_be_clean
     run(world, DEFAULT_GROUP, "teardown", "ash")
     run(world, "pool_a", "gc")
     assert (world.places("ash"), world.copies("ash")) == ({}, {})
+
+
+def test_a_teardown_for_another_group_leaves_one_of_the_default_group_whose_host_is_away(world: World) -> None:
+    """Only stubs tell then whose it is."""
+    launch(world, of(DEFAULT_GROUP, hosts=["h2"]))
+    before = world.places("ash"), world.copies("ash")
+    assert is_stub(before[1]["h1"])
+    world.act("lose", "h2", None)
+    failure = run(world, "pool_a", "teardown", "ash")["failure"]
+    assert f"belongs to resource group {DEFAULT_GROUP}: it is left alone." in failure
+    assert "no other host knows of the session" not in failure
+    world.act("bring back", "h2", None)
+    run(world, "pool_a", "gc")
+    run(world, DEFAULT_GROUP, "gc")
+    assert (world.places("ash"), world.copies("ash")) == before
