@@ -85,7 +85,7 @@ def tasks(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def test_every_play_for_several_hosts_says_what_a_site_could_set_otherwise(path: Path) -> None:
     for entry in plays(path):
         assert entry["gather_facts"] is False, entry["name"]
-        if entry["hosts"] != "localhost":
+        if entry["hosts"] not in ("localhost", "{{ 'localhost' | cluster_compute.session.refuse_tags }}"):
             assert {key: entry.get(key) for key in PINNED} == PINNED, entry["name"]
 
 
@@ -158,3 +158,61 @@ def test_what_is_written_on_the_controller_is_written_as_who_runs_it(tmp_path: P
         code, output = play(tmp_path, playbook, known, given, "-i", str(site))
         assert code == 0, output
     assert all(Path(path).exists() for path in given.values())
+
+
+TAGS = (
+    {"ANSIBLE_RUN_TAGS": "deploy"},
+    {"ANSIBLE_SKIP_TAGS": "untagged"},
+    {"ANSIBLE_SKIP_TAGS": "all,always"},
+    {"ANSIBLE_RUN_TAGS": "deploy", "ANSIBLE_SKIP_TAGS": "always"},
+)
+
+
+VERBS = [path for path in PLAYBOOKS if not path.stem.startswith("lab_")]
+
+
+@pytest.mark.parametrize("path", VERBS, ids=lambda path: path.stem)
+def test_every_playbook_refuses_tags_that_leave_it_out(path: Path) -> None:
+    assert "| cluster_compute.session.refuse_tags }}" in plays(path)[0]["hosts"]
+
+
+@pytest.mark.parametrize("tags", TAGS, ids=str)
+@pytest.mark.parametrize("imports", [False, True])
+def test_a_teardown_that_tags_leave_out_says_so_and_fails(tmp_path: Path, tags: dict[str, str], imports: bool) -> None:
+    playbook = own_playbook(tmp_path) if imports else "teardown_cluster"
+    code, output = play(tmp_path, playbook, {"h1": REMOVED}, {"session_name": "train"}, **tags)
+    assert (code != 0, calls(tmp_path, "h1")) == (True, 0), output
+    assert "nothing would be done. Run it without --tags" in " ".join(output.split()), output
+
+
+@pytest.mark.parametrize("options", ["--skip-tags=always", "--skip-tags=tagged", "--tags=untagged"])
+def test_tags_that_leave_nothing_out_are_taken(tmp_path: Path, options: str) -> None:
+    code, output = play(tmp_path, "teardown_cluster", {"h1": REMOVED}, {"session_name": "train"}, options)
+    assert (code, calls(tmp_path, "h1") > 0) == (0, True), output
+
+
+@pytest.mark.parametrize(
+    ("tags", "given", "called"),
+    [([], "deploy", False), (["cleanup"], "deploy", False), (["cleanup"], "cleanup", True), ([], "all", True)],
+)
+def test_a_playbook_with_plays_of_its_own_chooses_by_tags(
+    tmp_path: Path, tags: list[str], given: str, called: bool
+) -> None:
+    deploy = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "tags": ["deploy"],
+        "tasks": [{"debug": {"msg": "deployed"}}],
+    }
+    playbook = own_playbook(tmp_path, deploy, tags=tags)
+    code, output = play(tmp_path, playbook, {"h1": REMOVED}, {"session_name": "train"}, "--tags", given)
+    assert (code, calls(tmp_path, "h1") > 0) == (0, called), output
+    assert ("deployed" in output) == (given != "cleanup")
+
+
+def own_playbook(folder: Path, *own: dict[str, Any], tags: list[str] | None = None) -> str:
+    """Return a playbook of a site that imports the teardown after plays of its own."""
+    path = folder / "site.yml"
+    entry = {"import_playbook": "cluster_compute.session.teardown_cluster", **({"tags": tags} if tags else {})}
+    path.write_text(yaml.safe_dump([*own, entry]), encoding="utf-8")
+    return str(path.with_suffix(""))
