@@ -135,7 +135,8 @@ host:
       returned: if usable
     containers:
       description:
-        - The containers of all sessions on this host, with the resources they were given and how they ended.
+        - The containers of all sessions on this host, with the resources they were given and how they ended, and how
+          often names that their programs had changed were put back since they were started (C(corrections)).
         - With O(usage) also what each that runs uses, C(cpus) in thousandths and C(memory) in bytes.
       type: list
       elements: dict

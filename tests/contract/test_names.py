@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import MOST_TIMES
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import names, timer
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of, until
 
@@ -71,7 +72,7 @@ def test_the_timer_puts_back_what_is_written_later_and_lets_alone_who_goes_on_wi
     assert timer.look(state) == 0
     assert capsys.readouterr().out.count("session demo: A program of ") == 2
     assert is_as_given(session)
-    for _again in range(names.MOST_TIMES - 1):
+    for _again in range(MOST_TIMES - 1):
         write_over(session, "main1")
         (done,), problems = names.keep_names(engine, state)
         assert done.startswith("session demo: A program of main1 has changed")
@@ -79,6 +80,14 @@ def test_the_timer_puts_back_what_is_written_later_and_lets_alone_who_goes_on_wi
     write_over(session, "main1")
     assert names.keep_names(engine, state) == ([], [])
     assert "127.0.0.1" in addresses(session, "main1", "sub1")
+    told = {found["replica"]: found["corrections"] for found in host.call("host_info")["host"]["containers"]}
+    started = {
+        name: output_of("docker", "inspect", "-f", "{{.State.StartedAt}}", f"demo-{name}").strip() for name in told
+    }
+    assert told == {
+        "main1": {"since": started["main1"], "count": MOST_TIMES},
+        "sub1": {"since": started["sub1"], "count": 1},
+    }
     write_over(session, "sub1")
     assert len(names.keep_names(engine, state)[0]) == 1
     output_of("docker", "restart", "--time", "0", "demo-main1")

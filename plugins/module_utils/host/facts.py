@@ -396,11 +396,14 @@ def _container(engine: Engine, state: StateDirectory, entry: dict[str, Any]) -> 
     labels = entry["Labels"]
     directory = state.session(labels[docker_engine.LABEL_SESSION_ID])
     failed = read_failure(engine, directory, entry, "")
+    replica = labels.get(docker_engine.LABEL_REPLICA, "")
+    since, count = directory.read_corrections(replica)
     return {
         "name": container_name(entry),
         "session_id": labels[docker_engine.LABEL_SESSION_ID],
         "session_name": labels.get(docker_engine.LABEL_SESSION_NAME, ""),
-        "replica": labels.get(docker_engine.LABEL_REPLICA, ""),
+        "replica": replica,
+        "corrections": {"since": since, "count": count} if count else None,
         "cpus": docker_engine.number_of(labels, docker_engine.LABEL_CPUS),
         "memory": docker_engine.number_of(labels, docker_engine.LABEL_MEMORY),
         "devices": dict(docker_engine.devices_of(labels)),

@@ -37,8 +37,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import names
 
-MOST_TIMES = 5
-"""How often the timer puts back what the programs of a replica write, from one start of it to the next."""
 MOST_SHOWN, LONGEST_SHOWN = 3, 80
 """Lines of a file, and characters of one, that a sentence shows."""
 HOSTNAME = "/etc/hostname"
@@ -134,7 +132,7 @@ def _sentence(plan: Plan, name: str, files: Sequence[Wrong]) -> str:
 def keep_names(engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:
     """Correct the files of all replicas that run here; return what was done, and what could not be, as sentences.
 
-    A program that writes again and again is left alone after `MOST_TIMES`, until its replica is started again.
+    A program that writes again and again is left alone after `names.MOST_TIMES`, until its replica is started again.
     """
     done: list[str] = []
     problems: list[str] = []
@@ -165,7 +163,7 @@ def _part(engine: Engine, state: StateDirectory, record: Record) -> tuple[Plan |
     return plan, {
         name: files
         for name, files in wrong.items()
-        if session.read_corrections(name) not in [(files[0].started, MOST_TIMES)]
+        if session.read_corrections(name) not in [(files[0].started, names.MOST_TIMES)]
     }
 
 

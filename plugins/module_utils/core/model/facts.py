@@ -71,6 +71,17 @@ class ContainerFailure:
 
 
 @dataclass(frozen=True)
+class Corrections:
+    """How often the host's timer has put back what a replica's programs write over names of the session.
+
+    since: when that replica was started, as its engine says.
+    """
+
+    since: str
+    count: int
+
+
+@dataclass(frozen=True)
 class Container:
     """The container of a replica. devices: names by class. usage: what it uses now, where that was asked for."""
 
@@ -85,6 +96,7 @@ class Container:
     exit_code: Optional[int] = None
     failure: Optional[ContainerFailure] = None
     usage: Optional[dict[str, Any]] = None
+    corrections: Optional[Corrections] = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 
+MOST_TIMES = 5
+"""How often the timer puts back what the programs of a replica write, from one start of it to the next."""
 MOST_ADDED = 1 << 16
 """Bytes that a replica's programs may have added to /etc/hosts; of a file with more nothing is kept."""
 

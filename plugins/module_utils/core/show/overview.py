@@ -17,7 +17,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import Container, HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import (
+    Container,
+    Corrections,
+    HostFacts,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import WAIT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, Record, group_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import (
@@ -36,6 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     limits_of,
     together,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import MOST_TIMES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import render_obstacles
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
@@ -341,6 +346,11 @@ def findings(
     found += [str(conflict) for _key, conflict in sorted(cluster.conflicts.items())]
     for host, reported in facts.items():
         found += [f"{host}: damaged: {problem}" for problem in reported.damaged]
+        found += [
+            f"{host}: session {container.session_name}: {_changed(container.replica, container.corrections)}"
+            for container in reported.containers
+            if container.corrections is not None and container.corrections.count > 1
+        ]
     found += [f"{host}: cannot be looked at: {why}" for host, why in why_missing.items()]
     found += [
         f"Session {record.name} is left alone by all runs. {scope.left_alone(record)}"
@@ -354,6 +364,15 @@ def findings(
         if len(ids) > 1:
             found.append(f"Different sessions have the name {name}: {', '.join(sorted(ids))}.")
     return found
+
+
+def _changed(replica: str, corrections: Corrections) -> str:
+    """Return that programs of a replica go on changing names, which its host's journal shows."""
+    rest = "they are not put back any more" if corrections.count >= MOST_TIMES else "they were put back"
+    return (
+        f"Names of the session in {replica} were changed {corrections.count} times since it was started at "
+        f"{corrections.since}; {rest}. Have the image's programs leave /etc/hosts and /etc/hostname alone."
+    )
 
 
 def _shown(removal: Removal) -> str:

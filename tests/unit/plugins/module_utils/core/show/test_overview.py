@@ -239,6 +239,25 @@ def test_a_replica_that_does_not_run_says_why(what: str, status: str) -> None:
         assert sub["exit_code"] is None
 
 
+@pytest.mark.parametrize(
+    ("count", "found"),
+    [
+        (0, ""),
+        (1, ""),
+        (2, "changed 2 times since it was started at 2026-01-01T00:00:00Z; they were put back."),
+        (5, "changed 5 times since it was started at 2026-01-01T00:00:00Z; they are not put back any more."),
+    ],
+)
+def test_who_goes_on_changing_names_of_a_session_is_told_to_all(count: int, found: str) -> None:
+    facts = idle_facts("h1")
+    launched(facts, make_request())
+    (container,) = facts["h1"]["containers"]
+    container["corrections"] = {"since": "2026-01-01T00:00:00Z", "count": count} if count else None
+    said = [finding for finding in look(facts)["findings"] if found and found in finding]
+    assert [finding.partition(": ")[0] for finding in said] == ["h1"] * bool(found)
+    assert len(look(facts)["findings"]) == len(said)
+
+
 @pytest.mark.parametrize("status", ["ERROR", "TERMINATED"])
 def test_a_session_that_has_ended_has_no_replicas(status: str) -> None:
     facts = idle_facts("h1", "h2")
