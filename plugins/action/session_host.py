@@ -12,8 +12,9 @@ MaxSessions). It then closes some of them before a word was said, or has no time
 unreachable although nothing is wrong with it. Only these cases are tried again: nothing has run on the host yet, and a
 host that is down says so in other words and at once.
 
-A host that hangs says nothing at all. So a connection that is silent is closed, a call has a limit of time, and a host
-that reached one of these is remembered: the next run asks it for a sign of life first, and waits less for that.
+A host that hangs says nothing at all. So a connection that is silent is closed, a call has a limit of time, a host
+that works on one is asked for a sign of life now and then, and one that gave none or reached a limit is remembered: the
+next run asks it for a sign of life first, and waits less for that.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,10 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import (
+    ALIVE_SECONDS,
     ANSWER_SECONDS,
+    ASK_AFTER,
+    ASK_AGAIN,
     SUSPECT_SECONDS,
     seconds_for,
 )
@@ -73,8 +78,10 @@ SILENT = re.compile(rf"{TOO_SLOW.pattern}|^Timeout, server \S+ not responding", 
 """What it says of a server that takes the connection, or has taken it, and then says nothing."""
 KEPT_ALIVE = "-o ServerAliveInterval=10 -o ServerAliveCountMax=6"
 """So that ssh closes a connection whose other side has said nothing for a minute; what a site gives goes before."""
-SIGN_OF_LIFE = "-I -S -c ''"
-"""What Python is started with, which reads from the host's disk and nothing more."""
+SIGN_OF_LIFE = "-I -S -c " + shlex.quote(
+    "import mmap, os, sys; os.readv(os.open(sys.executable, os.O_RDONLY | os.O_DIRECT), [mmap.mmap(-1, 4096)])"
+)
+"""What Python is started with, which reads from the host's disk, not from its memory, and nothing more."""
 PAUSE = (0.2, 0.8)
 """Seconds, from and to, by which the pauses grow; by chance, so that those who met do not meet again."""
 SPOKEN = {"module_stderr", "module_stdout", "msg"}
@@ -92,33 +99,70 @@ class _Late(BaseException):
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Raise _Late where the block takes longer, unless a timer runs already, as with a time-out of the task."""
+def _limited(seconds: float, ask: Callable[[], object] | None = None) -> Iterator[None]:
+    """Raise _Late where the block takes longer, unless a timer runs already, as with a time-out of the task.
+
+    ask: ends when the host gives a sign of life, or says otherwise why not. It is called now and then by a process of
+    its own while the block waits, and _Late is raised where it does not end.
+    """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
+    deadline = time.monotonic() + seconds
+    asking = 0
+
+    def wait(seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, max(0.001, min(seconds, deadline - time.monotonic())))
 
     def late(_number: int, _frame: object) -> None:
-        raise _Late
+        nonlocal asking
+        if time.monotonic() >= deadline or ask is None:
+            raise _Late
+        if not asking:
+            asking = _forked(ask)
+            wait(ALIVE_SECONDS)
+        elif os.waitpid(asking, os.WNOHANG)[0]:
+            asking = 0
+            wait(ASK_AGAIN)
+        else:
+            raise _Late
 
     signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    wait(seconds if ask is None else ASK_AFTER)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        if asking and not os.waitpid(asking, os.WNOHANG)[0]:
+            for kill in (os.killpg, os.kill):
+                with suppress(OSError):
+                    kill(asking, signal.SIGKILL)
+            os.waitpid(asking, 0)
 
 
-def _end_ssh() -> None:
+def _forked(work: Callable[[], object]) -> int:
+    """Return the process that does something; the number is that of its group, too."""
+    child = os.fork()
+    if not child:
+        try:
+            os.setsid()  # so that its SSH client cannot wait for an answer from the terminal either
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            work()
+        finally:
+            os._exit(0)
+    return child
+
+
+def _end_clients() -> None:
     """End the SSH clients that this process has started, and that wait for a host for ever."""
     own = str(os.getpid())
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             number, _blank, rest = path.read_text(encoding="utf-8", errors="replace").partition(" (")
             name, _end, fields = rest.rpartition(")")
-            if name in ("ssh", "sshpass") and fields.split()[1] == own:
+            if name in ("ssh", "sshpass", "sftp", "scp") and fields.split()[1] == own:
                 os.kill(int(number), signal.SIGTERM)
 
 
@@ -160,8 +204,7 @@ class ActionModule(ActionBase):
         program = the_program(C.DEFAULT_LOCAL_TMP)
         packed = question(call, arguments, self._task.check_mode)
         python = self._python(task_vars)
-        self._keep_alive()
-        self._note = HangNote(C.ANSIBLE_HOME, self._address())
+        self._get_ready(python)
         hang = self._note.read()
         if hang is not None and not hang.answers:
             # Before the call: it may take long for good reasons, and this may not.
@@ -196,6 +239,39 @@ class ActionModule(ActionBase):
             host = self._task.delegate_to or task_vars["inventory_hostname"]
             result["warnings"] = [f"{host}: {warning}" for warning in spoken(warnings)]
         return result
+
+    def _get_ready(self, python: str) -> None:
+        """Get ready to wait for the host, whose Python is started so."""
+        self._keep_alive()
+        self._note = HangNote(C.ANSIBLE_HOME, self._address())
+        self._life = f"{python} {SIGN_OF_LIFE}"
+
+    def cleanup(self, force: bool = False) -> None:
+        """Remove the task's temporary directory from the host; one that hangs keeps it."""
+        if self._connection._shell.tmpdir:
+            with suppress(AnsibleConnectionFailure), self._waiting(ANSWER_SECONDS):
+                super().cleanup(force)
+
+    @contextmanager
+    def _waiting(self, seconds: float, folder: str = "") -> Iterator[None]:
+        """Let the block wait for the host. folder: of the host, to which it writes.
+
+        Raises AnsibleConnectionFailure where the host hangs, which is remembered.
+        """
+        begin = time.monotonic()
+        writes = f"; : > {shlex.quote(self._connection._shell.join_path(folder, 'alive'))}" if folder else ""
+        asked = partial(self._low_level_execute_command, for_any_shell(f"{self._life}{writes}"))
+        # Others share their connection with a process that is forked from this one.
+        is_ssh = getattr(self._connection, "transport", "") == "ssh"
+        try:
+            with _limited(seconds, asked if is_ssh else None):
+                yield
+        except _Late:
+            _end_clients()
+            self._connection._shell.tmpdir = None  # which nobody could remove
+            why = f"The host hangs: it did not answer within {time.monotonic() - begin:.0f} seconds."
+            self._note.remember(why)
+            raise AnsibleConnectionFailure(why) from None
 
     def _mark_suspect(self, call: str, arguments: dict[str, Any], result: dict[str, Any], hang: Hang) -> None:
         """Let a host that hung count as one that failed lately, until it is trusted or has started a session."""
@@ -256,13 +332,8 @@ class ActionModule(ActionBase):
         command = for_any_shell(command)
         for number in range(1, TRIES + 1):
             try:
-                with _limited(seconds):
+                with self._waiting(seconds):
                     return dict(self._low_level_execute_command(command, in_data=content or None))
-            except _Late:
-                _end_ssh()
-                why = f"The host hangs: it did not answer within {seconds:.0f} seconds."
-                self._note.remember(why)
-                raise AnsibleConnectionFailure(why) from None
             except AnsibleConnectionFailure as error:
                 turned_away = TURNED_AWAY in str(error) and PROXIED not in str(error)
                 is_slow = TOO_SLOW.search(str(error)) is not None and number < tries_of_slow
@@ -277,8 +348,11 @@ class ActionModule(ActionBase):
     def _written(self, content: bytes) -> str:
         """Write what is asked to a file of the host that only its user reads; it goes when the task has ended."""
         if not self._connection._shell.tmpdir:
-            self._make_tmp_path()
-        path = self._connection._shell.join_path(self._connection._shell.tmpdir, "asked")
-        self._transfer_data(path, content)
-        self._fixup_perms2((self._connection._shell.tmpdir, path), execute=False)
+            with self._waiting(ANSWER_SECONDS):
+                self._make_tmp_path()
+        folder = self._connection._shell.tmpdir
+        path = self._connection._shell.join_path(folder, "asked")
+        with self._waiting(ANSWER_SECONDS, folder):
+            self._transfer_data(path, content)
+            self._fixup_perms2((folder, path), execute=False)
         return str(path)

@@ -12,9 +12,13 @@ import json
 import os
 from typing import Any
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import (
+    ANSWER_SECONDS,
+    seconds_for,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     REGISTRIES,
     parse_registries,
@@ -42,6 +46,7 @@ class ActionModule(HostAction):
             both = f"{transfer['sender']} {transfer['receiver']} {transfer['image']}"
             given["token"] = hmac.new(secret.encode(), both.encode(), hashlib.sha256).hexdigest()
         if state == "loaded" and not self._task.check_mode:
+            self._get_ready(self._python(task_vars))
             problem = self._bring(given)
             if problem:
                 return {"failed": True, "msg": problem}
@@ -59,12 +64,17 @@ class ActionModule(HostAction):
         path = str(given["archive"])
         if not os.path.isfile(path):
             return f"session_image_archive is {path!r}: The controller has no such file any more."
-        self._make_tmp_path()
-        there = self._connection._shell.join_path(self._connection._shell.tmpdir, "images.tar")
+        with self._waiting(ANSWER_SECONDS):
+            self._make_tmp_path()
+        folder = self._connection._shell.tmpdir
+        there = self._connection._shell.join_path(folder, "images.tar")
         try:
-            self._transfer_file(path, there)
+            with self._waiting(seconds_for("session_images", given), folder):
+                self._transfer_file(path, there)
+                self._fixup_perms2((folder, there))
+        except AnsibleConnectionFailure:
+            raise
         except AnsibleError as error:
             return f"The archive {path} could not be copied to this host: {error}"
-        self._fixup_perms2((self._connection._shell.tmpdir, there))
         given["archive"] = there
         return ""

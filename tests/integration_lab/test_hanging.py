@@ -13,12 +13,17 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import (
+    ALIVE_SECONDS,
+    ASK_AFTER,
+)
 from ansible_collections.cluster_compute.session.tests.contract import dead_filesystem
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
@@ -68,9 +73,9 @@ def stopped_ssh(host: str) -> Any:
     return held(host, "sh", "-c", f"kill -STOP {server} && echo stopped && cat >/dev/null; kill -CONT {server}")
 
 
-def dead_state(host: str) -> Any:
-    """Let the file system of a host's state directory answer no more."""
-    return held(host, "python3", "-c", Path(dead_filesystem.__file__).read_text(encoding="utf-8"), STATE)
+def dead(host: str, path: str) -> Any:
+    """Let a directory of a host answer no more."""
+    return held(host, "python3", "-c", Path(dead_filesystem.__file__).read_text(encoding="utf-8"), path)
 
 
 @pytest.fixture
@@ -103,12 +108,22 @@ def test_a_host_whose_ssh_server_or_state_directory_hangs_keeps_nobody_from_the_
     run = play("status").ok()
     assert "It is suspect, for half an hour at most: Its SSH server takes connections and says nothing." in words(run)
 
-    with dead_state("n1"):
+    with dead("n1", STATE):
         reason = f"This host hangs: the file system of the state directory {STATE} did not answer within"
         run = launch({**BASE, "session_name": "birch", "session_hosts": "n2,n3"}).ok()
         assert set(run.placed.values()) == {"n2", "n3"}
         assert f"{reason} 20 seconds." in words(run)
         assert teardown("ash").code != 0
         assert f"{reason} 5 seconds." in words(play("status").ok()), "what has hung is given less time"
+    script("n1", "rm -f /run/cluster-compute-suspect-*.json")
+
+    # As with a dead root disk: the SSH server lives, and no program starts.
+    libraries = script("n1", "python3 -c 'import encodings; print(encodings.__path__[0])'").strip()
+    with dead("n1", libraries):
+        begin = time.monotonic()
+        run = launch({**BASE, "session_name": "birch", "session_hosts": "n2,n3"}).ok()
+        assert set(run.placed.values()) == {"n2", "n3"}
+        assert time.monotonic() - begin < 2 * (ASK_AFTER + ALIVE_SECONDS)
+        assert "The host hangs: it did not answer within 60 seconds." in words(run)
     play("repair").ok()
     assert set(launch(BASE).ok().placed.values()) == {"n2", "n3"}, "n1 is used where no other host has room"

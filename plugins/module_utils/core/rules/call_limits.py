@@ -30,6 +30,12 @@ GIVEN = ("timeout", "deadline_seconds", "turns_seconds", "wait_seconds", "second
 
 ANSWER_SECONDS = 60.0
 """For the way to a host and back, beyond what the call may take there."""
+ASK_AFTER = 20.0
+"""After which a host that works on a call is asked for a sign of life."""
+ALIVE_SECONDS = 40.0
+"""For that; a host without one hangs, however long its call may take."""
+ASK_AGAIN = 300.0
+"""From one sign of life to the next question."""
 SUSPECT_SECONDS = 30.0
 """For a host that did not answer a call lately: for its first answer."""
 

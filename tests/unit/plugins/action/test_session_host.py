@@ -9,7 +9,9 @@ import base64
 import json
 import os
 import re
+import select
 import subprocess
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -314,7 +316,7 @@ def silent(_command: str, _given: bytes | None) -> str:
 
 
 def is_sign_of_life(command: str) -> bool:
-    return command.endswith("-I -S -c ''")
+    return command.endswith(action.SIGN_OF_LIFE)
 
 
 def test_a_host_that_hung_is_asked_once_for_a_sign_of_life_by_the_next_run(host: Any) -> None:
@@ -377,6 +379,64 @@ def test_a_call_has_a_limit_of_time_and_its_ssh_client_goes(
     with pytest.raises(AnsibleConnectionFailure):
         host.run()
     assert [is_sign_of_life(command) for command, _given in host.calls[count:]] == [True]
+
+
+@pytest.fixture
+def hurried(host: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The host, reached by SSH, of which a sign of life is wanted soon."""
+    for name, seconds in (("ASK_AFTER", 0.1), ("ALIVE_SECONDS", 0.3), ("ASK_AGAIN", 0.1)):
+        monkeypatch.setattr(action, name, seconds)
+    host.action._connection.transport = "ssh"
+    host.action._connection.get_option = lambda _name: None
+    host.action._connection.set_option = lambda _name, _value: None
+    return host
+
+
+def wait(seconds: float) -> None:
+    select.select([], [], [], seconds)
+
+
+def test_who_gives_no_sign_of_life_is_given_up_long_before_the_limit_of_its_call(hurried: Any) -> None:
+    hurried.say = lambda _command, _given: wait(60)
+    begin = time.monotonic()
+    with pytest.raises(AnsibleConnectionFailure, match=r"The host hangs: it did not answer within \d seconds"):
+        hurried.run()
+    assert time.monotonic() - begin < 20
+    hurried.say = silent
+    with pytest.raises(AnsibleConnectionFailure):
+        hurried.run()
+    assert is_sign_of_life(hurried.calls[-1][0]), "it is remembered"
+
+
+@pytest.mark.parametrize("why", ["", "exchange_identification: Connection closed by remote host"])
+def test_who_takes_long_and_is_alive_is_waited_for(hurried: Any, tmp_path: Path, why: str) -> None:
+    def say(command: str, given: bytes | None) -> str:
+        if not is_sign_of_life(command):
+            wait(1.5)
+            return answer(command, given)
+        with (tmp_path / "asked").open("a", encoding="ascii") as file:
+            file.write("x")
+        if why:  # its SSH server is busy
+            raise AnsibleConnectionFailure(why)
+        return ""
+
+    hurried.say = say
+    assert hurried.run()["sessions"] == []
+    assert len((tmp_path / "asked").read_text(encoding="ascii")) > 1
+
+
+@pytest.mark.parametrize("hung", ["_transfer_data", "_make_tmp_path", "_fixup_perms2"])
+def test_what_is_copied_to_a_host_has_a_limit_of_time(hurried: Any, hung: str) -> None:
+    hurried.action._connection.has_pipelining = False
+    hurried.action._connection._shell.tmpdir = "" if hung == "_make_tmp_path" else "/tmp/x"
+    hurried.say = lambda command, _given: wait(60) if is_sign_of_life(command) or "alive" in command else ""
+    for name in ("_transfer_data", "_make_tmp_path", "_fixup_perms2"):
+        setattr(hurried.action, name, lambda *_args, _name=name, **_more: wait(60 if _name == hung else 0))
+    begin = time.monotonic()
+    with pytest.raises(AnsibleConnectionFailure, match="The host hangs"):
+        hurried.run()
+    assert time.monotonic() - begin < 20
+    assert hurried.action._connection._shell.tmpdir is None, "nobody waits for its removal"
 
 
 def facts_of(host: Any, **more: Any) -> dict[str, Any]:
