@@ -13,7 +13,7 @@ description:
   - With O(state=known) tells which sessions of a name this host has a record or output of.
   - With O(state=read) returns what the replicas of a session wrote on this host, those that were removed since
     included. With O(follow_seconds) goes on for so long and shows lines as they come.
-  - With O(state=pruned) removes output that has been kept for long enough.
+  - With O(state=pruned) removes output that has been kept for long enough, and what tries of the engine left.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -149,6 +149,11 @@ running:
   description: How many replicas and jobs run on this host, or with O(job) in how many replicas it runs.
   returned: with O(state=read)
   type: int
+leftovers:
+  description: What was, or would be, removed of tries of the engine that were ended.
+  returned: with O(state=pruned)
+  type: list
+  elements: str
 removed:
   description: Sessions whose output was, or would be, removed.
   returned: with O(state=pruned)

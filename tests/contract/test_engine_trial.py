@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,15 +18,18 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime, engine_trial
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.engine_settings import FILE
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     Host,
+    has_ended,
     output_of,
     things,
     until,
 )
+from ansible_collections.cluster_compute.session.tests.contract.test_jobs import Job
 
 
 @contextmanager
@@ -99,6 +104,75 @@ def test_what_no_replica_would_survive_is_the_hosts_fault(host: Host, engine: En
     assert SuspicionFile(str(host.state.root)).read() is None, "it was trusted again"
 
 
+@pytest.mark.parametrize("broken", [full_tmp, without_the_runtime])
+def test_a_batch_command_that_its_host_cannot_start_begins_anew_elsewhere(host: Host, broken: Any) -> None:
+    session = host.launch(size=2)
+    with broken(host):
+        outcome = Job(session, batch_job(session.id)).start("echo trained", once=True).end(120)["main1"]
+        assert outcome["requeue"] is True, outcome
+        assert outcome["problem"].startswith("The host is at fault, as nothing like a replica works there: ")
+        suspicion = SuspicionFile(str(host.state.root)).read()
+        assert suspicion is not None
+        assert outcome["problem"].startswith(suspicion.reason)
+
+
+@pytest.mark.parametrize("command", [["/no/such/program"], ["/etc/passwd"], ["sh", "-c", "exit 126"]])
+def test_a_batch_command_that_fails_by_itself_has_ended(host: Host, engine: Engine, command: list[str]) -> None:
+    session = host.launch(size=1)
+    outcome = Job(session, batch_job(session.id)).start(command, once=True).end(120)["main1"]
+    assert (outcome["requeue"], outcome["problem"]) == (False, "")
+    assert outcome["exit_code"] in (126, 127)
+    assert SuspicionFile(str(host.state.root)).read() is None
+
+
+@pytest.mark.parametrize("moment", ["create_alone", "start_container", "execute"])
+def test_what_a_killed_trial_leaves_ends_by_itself_and_gc_removes_the_rest(
+    host: Host, engine: Engine, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def containers() -> str:
+        return output_of("docker", "ps", "-aq", "--filter", f"name={engine_trial.PREFIX}")
+
+    before = engine.image_names()
+    child = os.fork()
+    if not child:
+        try:
+            original = getattr(Engine, moment)
+
+            def die(*given: Any, **named: Any) -> None:
+                if moment != "execute":
+                    original(*given, **named)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            monkeypatch.setattr(Engine, moment, die)
+            engine_trial.problem()
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    if moment != "create_alone":
+        assert until(lambda: not containers()), "it ended with who tried"
+    assert engine.image_names() != before
+    pruned = {"state": "pruned", "days": 1, "sessions": 1, "state_directory": str(host.state.root)}
+    assert run("session_output", pruned, True)["leftovers"]
+    assert engine.image_names() != before, "check mode removes nothing"
+    left = run("session_output", pruned, False)
+    assert left["changed"]
+    assert (containers(), engine.image_names()) == ("", before)
+    assert (run("session_output", pruned, False)["leftovers"], left["removed"]) == ([], [])
+
+
+def test_gc_leaves_a_trial_alone_that_is_at_work(host: Host, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[list[str]] = []
+    execute = Engine.execute
+
+    def prune(*given: Any, **named: Any) -> Any:
+        found.append(engine_trial.remove_left(engine, False))
+        return execute(*given, **named)
+
+    monkeypatch.setattr(Engine, "execute", prune)
+    assert engine_trial.problem() == ""
+    assert found == [[]]
+
+
 def test_what_a_trial_left_that_was_ended_goes_with_the_next(host: Host, engine: Engine) -> None:
     before = engine.image_names()
     engine.import_nothing(engine_trial.REPOSITORY, "left")
@@ -138,6 +212,7 @@ def test_what_the_engine_cannot_start_for_want_of_its_entry_is_said_with_what_to
         output_of("pkill", "-HUP", "-x", "dockerd")
         assert until(lambda: RUNTIME not in Engine.connect().runtimes())
         output_of("docker", "stop", "--time", "0", "demo-main1")
+        assert until(lambda: has_ended("demo-main1"))
         with pytest.raises(
             SessionError, match="Run the prepare_hosts playbook for this host, then the repair"
         ) as found:

@@ -720,6 +720,18 @@ class Engine:
         path = f"/containers/{in_path(container)}"
         self._remove(f"remove the container {container}", path, {"force": True, "v": True})
 
+    @contextmanager
+    def feeding(self, container: str) -> Iterator[None]:
+        """Keep the standard input of a container open for the time of the block.
+
+        With StdinOnce it is closed with the connection, so that what waits for input ends however this process ends.
+        """
+        query = {"stream": True, "stdin": True}
+        headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
+        path = f"/containers/{in_path(container)}/attach"
+        with self._ask(f"attach to the container {container}", "POST", path, query, headers=headers):
+            yield
+
     def read_file(self, container: str, path: str) -> str | None:
         """Return the text of the file *path* in a container that need not run, or None where there is none.
 

@@ -316,17 +316,25 @@ def _removals_in(text: str) -> dict[str, Any]:
 
 
 def _lock(descriptor: int, path: Path) -> None:
-    """Take the lock, which the kernel gives back when the file is closed, however the process ends."""
-    deadline = time.monotonic() + LOCK_DEADLINE
+    if not take_lock(descriptor, LOCK_DEADLINE):
+        raise LedgerError(
+            f"The lock on {path} was not free within {LOCK_DEADLINE:.0f} seconds: another run is at work on this host. "
+            "Try again when it has ended."
+        )
+
+
+def take_lock(descriptor: int, seconds: float) -> bool:
+    """Take the lock of a file, which the kernel gives back when that is closed, however the process ends.
+
+    Returns whether nobody else had it for *seconds*.
+    """
+    deadline = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise LedgerError(
-                    f"The lock on {path} was not free within {LOCK_DEADLINE:.0f} seconds: another run is at work on "
-                    "this host. Try again when it has ended."
-                ) from None
+            if time.monotonic() >= deadline:
+                return False
             time.sleep(0.005)
         else:
-            return
+            return True

@@ -387,6 +387,8 @@ class GroupFacts:
             # What replicas do once the batch command has ended is no failure; what it was lost by is.
             if batch and batch.requeue:
                 why = "Its batch command was stopped, to begin anew without a host that is drained."
+                if batch.problem:
+                    why = f"Its batch command was not started, and begins anew. {batch.problem}"
                 ticket = record.queue or QueueTicket(next_number(cluster.pending()))
                 self._end(cluster, record, PENDING, why, plan=None, hosts=(), queue=ticket)
             elif batch and batch.status == ENDED_JOB and not (last and last.stopped):

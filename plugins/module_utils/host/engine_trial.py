@@ -11,12 +11,9 @@ links and firewall rules that sessions need. Where one of these fails, too, anot
 
 from __future__ import annotations
 
-import fcntl
-import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import holding
@@ -27,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     EngineError,
     container_name,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import take_lock
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import sentence
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
@@ -64,7 +62,7 @@ def problem() -> str:
     """Return why this host starts no replica of any session; empty where it would start one."""
     try:
         with LOCK.open("a", encoding="ascii") as lock:
-            if not _lock(lock):
+            if not take_lock(lock.fileno(), LOCK_SECONDS):
                 return ""  # others try it, and say so
             with holding(str(LOCK)):
                 engine = Engine.connect(SECONDS)
@@ -76,18 +74,10 @@ def problem() -> str:
     return ""
 
 
-def _lock(file: IO[str]) -> bool:
-    """Lock a file, and tell whether nobody else has kept it for long."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.2)
-        else:
-            return True
+def remove_left(engine: Engine, check_mode: bool) -> list[str]:
+    """Remove what trials left that were ended, unless somebody tries now; return what."""
+    with LOCK.open("a", encoding="ascii") as lock:
+        return _clear(engine, check_mode) if take_lock(lock.fileno(), 0) else []
 
 
 def _try_engine(engine: Engine) -> None:
@@ -96,30 +86,43 @@ def _try_engine(engine: Engine) -> None:
     tag = uuid.uuid4().hex
     try:
         engine.import_nothing(REPOSITORY, tag)
-        _run_in(engine, engine.create_alone(f"{PREFIX}{tag}", _body(engine, f"{REPOSITORY}:{tag}")))
+        container = engine.create_alone(f"{PREFIX}{tag}", _body(engine, f"{REPOSITORY}:{tag}"))
+        with engine.feeding(container):
+            try:
+                _run_in(engine, container)
+            finally:
+                engine.remove_container(container)
     finally:
         with suppress(SessionError):
             _clear(engine)
 
 
-def _clear(engine: Engine) -> None:
-    for entry in engine.containers():
-        if container_name(entry).startswith(PREFIX):
-            engine.remove_container(entry["Id"])
-    for name in engine.image_names():
-        if name.startswith(f"{REPOSITORY}:"):
-            engine.remove_image(name)
+def _clear(engine: Engine, check_mode: bool = False) -> list[str]:
+    """Remove all that a trial makes, but for what the engine is just removing; return its names."""
+    containers = {container_name(entry): entry["Id"] for entry in engine.containers()}
+    containers = {name: container for name, container in containers.items() if name.startswith(PREFIX)}
+    images = [name for name in engine.image_names() if name.startswith(f"{REPOSITORY}:")]
+    if not check_mode:
+        for remove, name in [
+            *((engine.remove_container, container) for container in containers.values()),
+            *((engine.remove_image, image) for image in images),
+        ]:
+            with suppress(EngineError):  # it goes with the next
+                remove(name)
+    return [*(f"container {name}" for name in containers), *(f"image {name}" for name in images)]
 
 
 def _body(engine: Engine, image: str) -> dict[str, object]:
     source, target = environment.RUNTIME_ON_HOST, environment.RUNTIME
     return {
         "Image": image,
-        # Waits for a word that nobody says.
+        # Waits for a word that nobody says, for as long as somebody could.
         "Entrypoint": [environment.SHELL, "-c", "read word"],
         "OpenStdin": True,
+        "StdinOnce": True,
         "Labels": NO_LABELS,
         "HostConfig": {
+            "AutoRemove": True,
             "NetworkMode": "none",
             "Init": True,
             "Memory": _MEMORY,

@@ -35,7 +35,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.o
     size_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED, LOST, STOPPED, TIMED_OUT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
@@ -47,6 +48,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     time_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.apps import HIDDEN
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.engine_trial import host_fault
 
 PROCESS_NAME = "cc-job"
 MARK = "CLUSTER_COMPUTE_JOB_ID"
@@ -133,7 +135,8 @@ def start(
         "runner": None,
     }
     job.write_info(description)
-    runner = run_in_background(PROCESS_NAME, lambda: _run_all(job, prepared, command))
+    note = SuspicionFile(str(state.root))
+    runner = run_in_background(PROCESS_NAME, lambda: _run_all(job, prepared, command, note))
     job.write_info({**description, "runner": runner})
 
 
@@ -150,17 +153,20 @@ def _forget(jobs: Sequence[JobOutput], spare: int) -> None:
             shutil.rmtree(job.path, ignore_errors=True)
 
 
-def _run_all(job: JobOutput, prepared: Mapping[str, str], command: Command) -> None:
+def _run_all(job: JobOutput, prepared: Mapping[str, str], command: Command, note: SuspicionFile) -> None:
     """Run in all replicas side by side; the work of the process in the background."""
-    runs = [threading.Thread(target=_run, args=(job, *run, command)) for run in prepared.items()]
+    runs = [threading.Thread(target=_run, args=(job, *run, command, note)) for run in prepared.items()]
     for run in runs:
         run.start()
     for run in runs:
         run.join()
 
 
-def _run(job: JobOutput, replica: str, prepared: str, command: Command) -> None:
-    """Run in one replica until the command has ended, and write down how."""
+def _run(job: JobOutput, replica: str, prepared: str, command: Command, note: SuspicionFile) -> None:
+    """Run in one replica until the command has ended, and write down how.
+
+    One that its host cannot start has not failed: the host is suspect, and a batch command begins anew elsewhere.
+    """
     end: dict[str, Any] = {
         "exit_code": None,
         "timed_out": False,
@@ -181,7 +187,12 @@ def _run(job: JobOutput, replica: str, prepared: str, command: Command) -> None:
             lines = [line for cut, chunk in zip(cutters, chunks) if chunk for line in cut.feed(chunk, now)]
             writer.write(_without(command.secret, lines))
         writer.write(_without(command.secret, [line for cut in cutters for line in cut.end()]))
-        end["exit_code"] = _exit_code(engine, prepared)
+        end["exit_code"], has_begun = _exit_code(engine, prepared)
+        fault = None if has_begun else host_fault(JobError(f"The command did not start in {replica}."))
+        if fault is not None:
+            note.remember(message_of(fault))
+            if not (end["timed_out"] or end["stopped"]):
+                end.update(problem=message_of(fault), requeue=True)
     except (SessionError, OSError) as error:
         end["problem"] = f"The job could not be followed to its end: {error}"
     finally:
@@ -200,13 +211,16 @@ def _without(secret: str, lines: list[Line]) -> list[Line]:
     return [(moment, stream, text.replace(secret, HIDDEN)) for moment, stream, text in lines]
 
 
-def _exit_code(engine: Engine, prepared: str) -> int:
-    """Return the exit code of a command that writes no more. Raises EngineError where its container is gone."""
+def _exit_code(engine: Engine, prepared: str) -> tuple[int, bool]:
+    """Return the exit code of a command that writes no more, and whether it has begun, so that it had a process.
+
+    Raises EngineError where its container is gone.
+    """
     deadline = time.monotonic() + LAG
     while True:
-        running, _pid, code = engine.command_state(prepared)
+        running, pid, code = engine.command_state(prepared)
         if not running and code is not None:
-            return int(code)
+            return int(code), pid != 0 or code == 0
         if time.monotonic() > deadline:
             raise EngineError("Docker Engine does not tell the exit code.")
         time.sleep(LOOK)

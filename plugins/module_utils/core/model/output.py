@@ -23,9 +23,10 @@ class Source:
 class JobOutcome:
     """What can be said of a job in a replica.
 
-    exit_code: None while there is none. problem: why that is not known; a full sentence. stopped: whether its end was
-    asked for; requeue: so that it begins anew elsewhere. alone: whether a process of it had a WORLD_SIZE of 1 in a
-    session of several replicas. finished: seconds since 1970.
+    exit_code: None while there is none. problem: why that is not known, or why its host could not start it; full
+    sentences. stopped: whether its end was asked for. requeue: whether it begins anew elsewhere, as who asked for that
+    wanted, or as its host could not start it. alone: whether a process of it had a WORLD_SIZE of 1 in a session of
+    several replicas. finished: seconds since 1970.
     """
 
     replica: str

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, Callable
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
@@ -48,10 +48,17 @@ def _read(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
 
 
 def _pruned(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Remove what has been kept for long enough."""
+    """Remove what has been kept for long enough, and what is of no use."""
+    # Only this call has to do with them.
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_trial
+
     state = StateDirectory(arguments["state_directory"])
     removed = output.prune(state, arguments["days"] * 86400, arguments["sessions"], check_mode)
-    return {"changed": bool(removed), "removed": removed}
+    left = []
+    with suppress(EngineError):  # a host without an engine is named by who looks at it
+        left = engine_trial.remove_left(Engine.connect(), check_mode)
+    return {"changed": bool(removed or left), "removed": removed, "leftovers": left}
 
 
 STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {

@@ -90,6 +90,13 @@ def test_a_session_whose_batch_command_was_stopped_to_begin_anew_waits_again() -
     assert [cluster.orphaned[host][0].keep_record for host in ("h1", "h2")] == [True, True]
 
 
+def test_a_session_whose_batch_command_its_host_cannot_start_waits_again_and_says_why() -> None:
+    cluster = facts("ENDED", 126, "The host is at fault: /tmp is full.", requeue=True).cluster_state()
+    waits = cluster.changed[ID]
+    reason = "Its batch command was not started, and begins anew. The host is at fault: /tmp is full."
+    assert (waits.status, waits.report, waits.hosts) == ("PENDING", (reason,), ())
+
+
 def test_only_the_host_of_main1_can_say_that_a_batch_command_has_ended() -> None:
     for outcome, hosts, leaving in (
         (("RUNNING",), ["h1"], {ID: "h1"}),
