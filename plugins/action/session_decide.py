@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.events imp
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.not_shown import not_shown
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, plain, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     read_asker,
@@ -112,7 +113,7 @@ class ActionModule(ActionBase):
         if arguments["state_of"] is not None:
             # As it is: nothing in it is a template.
             state = task_vars["hostvars"].raw_get(arguments["state_of"])[f"{arguments['verb']}_state"]
-            return {**state, "changed": False}
+            return not_shown({**state, "changed": False})
         event = None
         try:
             receiver = read_receiver(task_vars, reader(self._templar))
@@ -221,7 +222,9 @@ class ActionModule(ActionBase):
         artifact = {ARTIFACT: data} if data is not None else {}
         if event is not None and not hasattr(verb, "handed_on"):
             artifact = {EVENT: event}
-        return {**result, **handed_on(artifact)} if artifact else result
+        result.update(handed_on(artifact) if artifact else {})
+        # A difference is of a launch, whose state has nothing of others.
+        return result if "diff" in result else not_shown(result)
 
 
 def _read_archive(request: Request) -> dict[str, dict[str, str]]:

@@ -62,6 +62,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_progr
     the_program,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.hung_hosts import Hang, HangNote
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.not_shown import not_shown
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import plain, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker, read_scope
 
@@ -196,8 +197,8 @@ class ActionModule(ActionBase):
             arguments["asker"] = None if asker.is_admin else asker.name
             if "scope" in arguments:
                 arguments["scope"] = read_scope(task_vars or {}, reader(self._templar)).told
-        result = self._call(call, arguments, task_vars or {})
-        return dict(remove_values(result, checked._no_log_values))
+        result = dict(remove_values(self._call(call, arguments, task_vars or {}), checked._no_log_values))
+        return not_shown(result) if call == "host_info" and not result.get("failed") else result
 
     def _call(self, call: str, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the answer of the program, sending the program first where the host lacks it."""

@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import MARK
 
+NOT_SHOWN = "_ansible_no_log"
 Say = Callable[[str, "bytes | None"], str]
 
 
@@ -235,6 +236,18 @@ def test_secrets_are_taken_out_of_what_a_host_answers(host: Any) -> None:
     host.action._task.args = {"state": "ended", "token": "s3cr3t-t0k3n"}
     host.say = lambda _command, _given: f'{MARK}{{"changed": false, "problem": "asked with s3cr3t-t0k3n"}}'
     assert "s3cr3t-t0k3n" not in str(host.run())
+
+
+def test_what_a_host_has_of_everybody_is_read_and_not_shown(host: Any) -> None:
+    records = [{"request": {"roles": [{"env": {"TOKEN": "v4lue"}}]}}]
+    host.action._task.action = host.action._load_name = "host_info"
+    host.action._task.args = {}
+    host.say = lambda _command, _given: MARK + json.dumps({"host": {"usable": True, "records": records}})
+    result = host.run()
+    assert result["host"]["records"] == records
+    assert result[NOT_SHOWN] is True
+    host.say = lambda _command, _given: f"{REFUSED}It belongs to the user 7."
+    assert NOT_SHOWN not in host.run(), "why it failed is shown"
 
 
 def test_what_a_program_wrote_is_there_in_lines_too(host: Any) -> None:
