@@ -102,10 +102,11 @@ def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] 
     left = {(name, session.id) for name in done for session in answers[name].elsewhere}
     if unreachable:
         names = ", ".join(unreachable)
+        nothing_known = "" if left else ", and no other host knows of the session"
         report.append(
             f"{names} could not be reached and will be cleaned when back, by whatever runs next."
             if known or existing
-            else f"{names} could not be reached{'' if left else ', and no other host knows of the session'}."
+            else f"{names} could not be reached{nothing_known}."
         )
     # A host that has left it to another group has something of it still.
     forget = sorted(
