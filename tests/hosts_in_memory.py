@@ -750,12 +750,17 @@ class World:
         for record in StateDirectory(str(host.root)).records()[0]:
             if record.status != RUNNING or record.plan is None or name not in record.hosts:
                 continue
-            known = [
-                copy
+            states = [
+                StateDirectory(str(self.named(other).root))
                 for other in record.hosts
                 if other != name and not self._is_silent(host, other)
-                for copy in StateDirectory(str(self.named(other).root)).records()[0]
+            ]
+            known = [
+                copy
+                for state in states
+                for copy in state.records()[0]
                 if copy.id == record.id and copy.plan is not None
+                if name in copy.hosts or not state.session(copy.id).is_undecided  # else it does not answer
             ]
             refused = [copy for copy in known if name not in copy.hosts and copy.plan.get("fenced")]
             if len(refused) > len(known) - len(refused):

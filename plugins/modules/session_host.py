@@ -119,6 +119,12 @@ options:
         peer, and whom to keep out.
     type: bool
     default: true
+  undecided:
+    description:
+      - With O(state=amended) whether witnesses have still to agree that lost hosts are let go of. These get no answer
+        before that when they ask whether they carry their part.
+    type: bool
+    default: false
   ran:
     description:
       - With O(state=amended) for how many seconds the session has run, as far as that is kept. A host that has counted

@@ -370,6 +370,7 @@ class SessionDirectory:
         self.times_file = path / "times.json"
         self.replicas = path / "replicas"
         self.apps = path / "apps"
+        self.undecided_file = path / "undecided"
 
     def replica(self, name: str) -> Path:
         """Return the folder that is mounted at /etc/cluster-compute in the replica *name*."""
@@ -442,6 +443,18 @@ class SessionDirectory:
     def is_expected(self, name: str) -> bool:
         """Tell whether the replica *name* comes with a change, and was not started here yet."""
         return (self.replicas / f"{name}.arriving").exists()
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether most witnesses may not have agreed yet to what this host has let go of."""
+        return self.undecided_file.exists()
+
+    def note_undecided(self, is_undecided: bool) -> None:
+        """Remember whether they may not have."""
+        if is_undecided:
+            write_file(self.undecided_file, "")
+        else:
+            self.undecided_file.unlink(missing_ok=True)
 
     @property
     def expects_some(self) -> bool:
@@ -532,7 +545,7 @@ class SessionDirectory:
 
                 shutil.rmtree(folder)
         files = (self.public_keys_file, self.host_file, self.tunnel_key_file, self.made_file, self.times_file)
-        for path in files:
+        for path in (*files, self.undecided_file):
             path.unlink(missing_ok=True)
 
     def read_record(self) -> Record | None:

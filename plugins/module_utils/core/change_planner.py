@@ -74,6 +74,9 @@ class ChangePlanner(Planner):
         plan = validate_plan(current.plan)
         if self.wish.restores is not None:
             return self._restored(current, plan, read_record(self.wish.restores))
+        undecided = self.cluster.undecided.get(current.id)
+        if undecided is not None and undecided.before is not None:
+            return self._taken_back(current, plan, undecided.before, undecided.agreed)
         lost_hosts = [host for host in plan.hosts if host not in self.facts]
         unplaced = self._unplaced(current, plan)
         old = {entry.name: entry.host for entry in plan.replicas}
@@ -86,7 +89,8 @@ class ChangePlanner(Planner):
         changes = diff_requests(before, request)
         if not target.homeless and not target.gone:
             refuse_growth(plan, request.max_size or 0)
-            if not changes and (missing := self.group.unfinished(current)) and current.change is not None:
+            missing = self.group.unfinished(current)
+            if not changes and (missing or undecided is not None) and current.change is not None:
                 # The same again: who had its part of it already does nothing.
                 decided = self._placed_already(current)
                 places = {name: current.change.places[name] for name in missing}
@@ -182,13 +186,28 @@ class ChangePlanner(Planner):
         Who was lost is one of them again: it is waited for, and its part is given to others by whatever runs next.
         Raises InvalidInput where a host that may have started what others were to take over cannot be reached.
         """
-        after = validate_plan(before.plan)
         away = [host for host in plan.hosts if host not in self.facts]
         if away:
             raise InvalidInput.single(
                 "session_name", current.name, f"{', '.join(away)} may have started replicas and cannot be reached."
             )
         why = "What it had lost could not be started elsewhere; it has the places of before."
+        return self._as_before(current, plan, before, why)
+
+    def _taken_back(self, current: Record, plan: Plan, before: Record, voted: Sequence[str]) -> dict[str, Any]:
+        """Return the decision that gives a session back the hosts that it had, one of which was only cut off.
+
+        A run that ended has begun to replace it. So that this run cannot go on with that, most witnesses have to agree
+        that have not agreed to it. voted: those that have.
+        """
+        why = "The host that was taken for lost is there; it has the places of before."
+        decided = self._as_before(current, plan, before, why)
+        staying = [host for host in before.hosts if host in self.facts]
+        base = {"revision": before.revision, "hosts": list(before.hosts)}
+        change = {**decided["change"], "staying": staying, "voted": list(voted), "base": base}
+        return {**decided, "hosts": staying, "change": change}
+
+    def _as_before(self, current: Record, plan: Plan, before: Record, why: str) -> dict[str, Any]:
         record = advance(
             replace(before, revision=current.revision, history=current.history),
             RUNNING,
@@ -197,7 +216,7 @@ class ChangePlanner(Planner):
             growth=current.growth,
             shared_with=current.shared_with,
         )
-        change = Change(MOVE, {})
+        after, change = validate_plan(before.plan), Change(MOVE, {})
         parts = self._parts_of_change(plan, after, change, electors(current))
         return self._answer(
             "SCHEDULED",

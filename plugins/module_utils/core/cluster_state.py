@@ -158,7 +158,8 @@ class Undecided:
     """A session whose lost host was to be replaced by a run that ended before most witnesses had agreed to that.
 
     hosts: those that it has by what was begun. witnesses: those most of which have to agree. missing: which of them
-    cannot be asked, where the others are too few.
+    cannot be asked, where the others are too few. agreed: which of them have agreed to it. before: the record as it
+    was, where it is certain that too few have, and a host that was taken for lost answers and runs its replicas.
     """
 
     session_name: str
@@ -166,6 +167,8 @@ class Undecided:
     hosts: tuple[str, ...]
     witnesses: tuple[str, ...]
     missing: tuple[str, ...]
+    agreed: tuple[str, ...] = ()
+    before: Record | None = None
 
     @property
     def problem(self) -> str:
@@ -179,7 +182,10 @@ class Undecided:
     def advice(self) -> str:
         """What to do next, one or two sentences."""
         away = f"Bring back {', '.join(self.missing)}; then the" if self.missing else "The"
-        return f"{away} schedule_pending playbook finishes it. Until then nothing of it is started or removed."
+        return (
+            f"{away} schedule_pending playbook finishes it, or takes it back if the lost host is there again. Until "
+            "then nothing of it is started or removed."
+        )
 
     def __str__(self) -> str:
         return f"{self.problem} {self.advice}"
@@ -195,7 +201,8 @@ class ClusterState:
     alone: ids of sessions of which stub records are all that is left, as far as one look tells: hosts that were asked
     first may have begun with one since. cleaned: tombstones that have done their work, by id. unknown: ids that only
     hosts which cannot be reached could explain, and why. renamed: hosts of which it is not clear who is who.
-    conflicts: by id, sessions that no verb touches, as it is not known which hosts they have.
+    conflicts: by id, sessions that no verb touches, as it is not known which hosts they have. undecided: by id, those
+    of which the verb finishes or takes back what was begun, and nothing is removed before that.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
@@ -208,6 +215,7 @@ class ClusterState:
     unknown: dict[str, str] = field(default_factory=dict)
     renamed: list[Renamed | Twin] = field(default_factory=list)
     conflicts: dict[str, Conflict | Undecided] = field(default_factory=dict)
+    undecided: dict[str, Undecided] = field(default_factory=dict)
 
     def check_names(self) -> None:
         """Raise RenamedHost where it is not clear which host of the inventory a session's record means.
@@ -217,10 +225,8 @@ class ClusterState:
         if self.renamed:
             raise RenamedHost(map(str, self.renamed))
 
-    def leave_alone(self, conflict: Undecided) -> None:
+    def leave_alone(self, key: str) -> None:
         """Let nothing of a session be removed, or be told to hosts."""
-        key = conflict.session_id
-        self.conflicts[key] = conflict
         self.changed.pop(key, None)
         self.orphaned = {
             host: [removal for removal in removals if removal.session_id != key]

@@ -42,6 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     advance,
     is_stub,
+    latest,
     require_known,
     stub_of,
 )
@@ -58,6 +59,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     is_quorum,
     main_host,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import VARIABLE as FAIR_SHARE
@@ -196,7 +198,8 @@ class GroupFacts:
         It is when most of the session's other hosts say that it is silent: this controller may be the one that is cut
         off. They have to have been asked (``peers_of`` of host_info). Of two halves of a session the one with main1's
         host goes on, the other does not. Only where a session has two hosts, the one without main1 goes on where no
-        witness hears the other. Most witnesses have to be in reach, as they have to agree to the change.
+        witness hears the other. Most witnesses have to be in reach, as they have to agree to the change; one that has
+        lost its state may have agreed to another one.
         """
         others = [other for other in record.hosts if other != host]
         here = [other for other in others if other in self.facts]
@@ -207,18 +210,34 @@ class GroupFacts:
         is_left = len(others) == 1 and bool(silent) and not is_larger
         hear = [other for other in here if other not in silent]
         hear += self._witnesses_hearing(record, host) if is_left else []
-        missing = [name for name in known if name not in self.facts]
+        unable = [name for name in known if name not in self.facts or not self._knows(name, record)]
         if hear:
             reason = f"{', '.join(hear)} still hear it"
         elif is_left and not record.witnesses:
             reason = f"{others[0]} does not decide alone about the host of main1"
         elif host in self.facts or 2 * len(silent) <= len(others) or not (is_larger or is_left):
             reason = "too few other hosts of the session can be asked"
-        elif not is_quorum({*known} - {*missing}, known, main):
-            reason = f"most of {', '.join(known)} have to agree to that, and {', '.join(missing)} cannot be asked"
+        elif not is_quorum({*known} - {*unable}, known, main):
+            reason = f"most of {', '.join(known)} have to agree to that, and {', '.join(unable)} cannot be asked"
+            reason += ", or lost its record" if {*unable} & self.facts.keys() else ""
         else:
             return ""
         return f"{host} does not count as lost, as {reason}."
+
+    def _knows(self, host: str, record: Record) -> bool:
+        """Tell whether a host that answers has a copy of a session's record."""
+        return any(copy.id == record.id for copy in self.facts[host].records)
+
+    def may_tell(self, host: str, record: Record) -> bool:
+        """Tell whether a host that may have forgotten a session may hear of it again.
+
+        A witness has agreed to something, maybe, and must not agree to something else. So it hears only what is
+        decided, and when all hosts of the session answer and know it.
+        """
+        return host not in record.witnesses or self._is_known_to_all(record)
+
+    def _is_known_to_all(self, record: Record) -> bool:
+        return all(host in self.facts and self._knows(host, record) for host in record.hosts)
 
     def own(self, cluster: ClusterState) -> list[Record]:
         """Return the records of the sessions that belong to the run, by id, but for those that nobody can judge."""
@@ -293,45 +312,60 @@ class GroupFacts:
         return {name: found[name] for name in homes if name in found}
 
     def half_told(self, cluster: ClusterState) -> list[Record]:
-        """Return the sessions that run and whose newest revision a host of theirs lacks; stubs are enough to tell."""
+        """Return the sessions that run and whose newest revision a host lacks that has, or had, replicas of theirs.
+
+        Stubs are enough to tell.
+        """
         known = {(host, copy.id, copy.revision) for host, facts in self.facts.items() for copy in facts.records}
+        behind = {
+            copy.id
+            for host, facts in self.facts.items()
+            for copy in facts.records
+            if host in copy.hosts and copy.revision < cluster.records.get(copy.id, copy).revision
+        }
         return [
             record
             for record in self.own(cluster)
             if record.status == RUNNING
-            and any(host in self.facts and (host, record.id, record.revision) not in known for host in record.hosts)
+            and (
+                record.id in behind
+                or any(host in self.facts and (host, record.id, record.revision) not in known for host in record.hosts)
+            )
         ]
 
-    def tell_witnesses(self, cluster: ClusterState) -> None:
-        """Let witnesses know again what they have forgotten: those that gave up their part, or lost their state.
-
-        Only where all hosts of the session answer: who has forgotten to what it agreed is not to agree to something
-        else.
-        """
+    def tell_name_hosts(self, cluster: ClusterState) -> None:
+        """Let hosts know again whose name they forgot: those that gave up their part, or lost their state."""
         known = {(host, copy.id) for host, facts in self.facts.items() for copy in facts.records}
         for key, record in sorted(cluster.records.items()):
-            if record.status != RUNNING or key in cluster.conflicts:
+            if record.status != RUNNING or key in cluster.conflicts or key in cluster.undecided:
                 continue
-            if any((host, key) not in known for host in record.hosts):
+            if not self._is_known_to_all(record):
                 continue
-            for host in record.witnesses:
+            knows_name = name_hosts(record.name, self.known, self.identities) if self.scope.is_own(record) else ()
+            for host in dict.fromkeys([*record.witnesses, *knows_name]):
                 if host in self.facts and host not in record.hosts and (host, key) not in known:
                     cluster.stubs.setdefault(host, []).append(stub_of(record))
 
     def half_changed(self, cluster: ClusterState) -> list[Record]:
-        """Return the sessions whose last change was not finished, and whose hosts are all there."""
+        """Return the sessions whose last change was not finished, and whose hosts are all there.
+
+        Also those that get back what they had.
+        """
+        undecided = cluster.undecided
         return [
             record
             for record in self.own(cluster)
-            if self.unfinished(record) and all(host in self.facts for host in record.hosts)
+            if (record.id in undecided and undecided[record.id].before is not None)
+            or (
+                (record.id in undecided or self.unfinished(record)) and all(host in self.facts for host in record.hosts)
+            )
         ]
 
-    def _undecided(self, cluster: ClusterState, finishes: bool) -> list[Undecided]:
-        """Return the sessions of which a replacement was begun, and most witnesses have not agreed to it.
+    def _leave_undecided(self, cluster: ClusterState, finishes: bool) -> None:
+        """Leave alone the sessions of which a replacement was begun, and most witnesses have not agreed to it.
 
-        finishes: whether those are left out whose witnesses can be asked, as the verb does that.
+        finishes: whether the verb finishes or takes back that of a session whose witnesses can be asked.
         """
-        found = []
         for key, record in sorted(cluster.records.items()):
             if record.status != RUNNING or not record.witnesses or key in cluster.conflicts:
                 continue
@@ -344,12 +378,33 @@ class GroupFacts:
             ]
             if not self._is_begun(record, copies) or is_quorum(agreed, record.witnesses, main):
                 continue
-            missing = tuple(host for host in record.witnesses if host not in self.facts)
+            missing = tuple(host for host in record.witnesses if host not in copies)
             can_agree = is_quorum({*record.witnesses} - {*missing}, record.witnesses, main)
-            if not (finishes and can_agree and not is_stub(record)):
-                needed = () if can_agree else missing
-                found.append(Undecided(record.name, key, record.hosts, record.witnesses, needed))
-        return found
+            is_open = not is_quorum([*agreed, *missing], record.witnesses, main)
+            cluster.leave_alone(key)
+            undecided = Undecided(
+                record.name,
+                key,
+                record.hosts,
+                record.witnesses,
+                () if can_agree else missing,
+                tuple(host for host in record.witnesses if host in agreed),
+                self._running_before(record, copies) if is_open else None,
+            )
+            if finishes and can_agree and not is_stub(record):
+                cluster.undecided[key] = undecided
+            else:
+                cluster.conflicts[key] = undecided
+
+    def _running_before(self, record: Record, copies: Mapping[str, Record]) -> Record | None:
+        """Return the record by which hosts run replicas that a newer one has given to others; None where none does."""
+        return latest(
+            copy
+            for host, copy in copies.items()
+            if copy.plan is not None and copy.status == RUNNING and copy.revision < record.revision
+            if host in copy.hosts and host not in record.hosts
+            if any(container.session_id == record.id for container in self.facts[host].containers)
+        )
 
     def _is_begun(self, record: Record, copies: Mapping[str, Record]) -> bool:
         """Tell whether the record may be that of a replacement which was not finished. A stub says only that."""
@@ -362,7 +417,7 @@ class GroupFacts:
             return False
         # Of a host that does not answer nobody knows whether it has begun.
         homes = {replica.host for replica in record.replicas if replica.name in record.change.places}
-        return bool(self.unfinished(record)) or not homes <= self.facts.keys()
+        return not homes or bool(self.unfinished(record)) or not homes <= self.facts.keys()
 
     def cluster_state(self, finishes: bool = True) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it.
@@ -370,11 +425,10 @@ class GroupFacts:
         finishes: whether the verb has witnesses agree to a replacement that was begun.
         """
         cluster = cluster_state(self.facts, self.missing, self.scope)
-        for undecided in self._undecided(cluster, finishes):
-            cluster.leave_alone(undecided)
+        self._leave_undecided(cluster, finishes)
         failures = self._failures()
         for record in self.own(cluster):
-            if record.status != RUNNING or record.request is None:
+            if record.status != RUNNING or record.request is None or record.id in cluster.undecided:
                 continue
             session_id = record.id
             lost = [host for host in record.hosts if host not in self.facts and not self.why_not_lost(record, host)]

@@ -147,6 +147,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "patch": {"type": "dict"},
             "change_id": {"type": "str"},
             "containers": {"type": "bool", "default": True},
+            "undecided": {"type": "bool", "default": False},
             "ran": {"type": "int", "default": 0},
             "prove": {"type": "bool", "default": False},
             "host": {"type": "str"},

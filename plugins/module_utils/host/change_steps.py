@@ -148,7 +148,8 @@ def agree(
     """Write down the stub of a session that goes on without a host, and give back the lease of its change here.
 
     known: the revision that it follows, and the session's hosts in that. Raises StateError where this host knows the
-    session otherwise, or not at all: it may have agreed to another change, and forgotten that.
+    session otherwise, or not at all: it may have agreed to another change, and forgotten that. Or where another run
+    holds a change of the session, as the lease of this one has run out by then.
     """
     revision, hosts = known
     stub = stub_of(record)
@@ -157,7 +158,9 @@ def agree(
         found = state.session(record.id).read_record()
         if found is None:
             raise StateError(f"Session {record.name} is not known here, so {host} does not agree to a change of it.")
-        if found.revision == revision and {*found.hosts} != {*hosts}:
+        held = [held for held in ledger.read().values() if held.claim.amends == record.id]
+        is_taken = any(other.lease_owner != run.lease_owner for other in held)
+        if is_taken or (found.revision == revision and {*found.hosts} != {*hosts}):
             raise StateError(f"Session {record.name} was changed while this run was at work. Try again.")
         actions = [] if found.revision >= record.revision else [f"update record {record.name}"]
         if actions and not check_mode:
@@ -216,6 +219,7 @@ def amend(
     change_id: str | None,
     allocatable: Allocatable | None,
     containers: bool,
+    undecided: bool,
     ran: int,
     prove_too: bool,
     timeout: float,
@@ -227,8 +231,9 @@ def amend(
 
     record: that revision, or *patch*, what differs from the one that is here. public_keys: of all replicas, or with a
     patch of those that have others. change_id: what `hold` leased. containers: False for what others are to find
-    changed before any replica starts. ran: for how many seconds the session has run, which this part takes over. keep:
-    how much output of replicas that go is kept, for how many seconds, of how many sessions.
+    changed before any replica starts. undecided: whether witnesses have still to agree to that. ran: for how many
+    seconds the session has run, which this part takes over. keep: how much output of replicas that go is kept, for how
+    many seconds, of how many sessions.
 
     Returns the result of the steps, ``seconds``, and with *prove_too* what `launch_steps.prove` does; or ``stale``
     where a patch does not fit to what is here. Raises StateError where somebody else has changed the session, and what
@@ -257,6 +262,8 @@ def amend(
         amendment = Amendment(change_id, run.lease_owner)
         context = Context(engine, state, ledger, record, host, "", allocatable, amendment, archive)
         context.data.is_new |= not _names(state, session_id)
+        if not check_mode:
+            session.note_undecided(undecided)  # what lost hosts are told goes by that
         stages = session_stages(context, known, check_mode, containers_too=containers)
         taken: list[float] = []
         if not check_mode:

@@ -51,18 +51,28 @@ def isolation_of_stub(record: Record) -> Isolation | None:
     return Isolation(record.id, record.name, isolation.tunnel_on_host(tunnel, interfaces))
 
 
-def isolation_here(plan: Plan, overlay: OverlayTunnel | None, host: str, *, gave_up: bool = False) -> Isolation:
+def isolation_here(
+    plan: Plan, overlay: OverlayTunnel | None, host: str, *, gave_up: bool = False, is_undecided: bool = False
+) -> Isolation:
     """Return what the rules of this *host*, which carries replicas of the session, keep apart.
 
     They follow the ways that packets take now. overlay: what `tunnel_of` says of the plan. gave_up: whether the host's
-    part could not be started.
+    part could not be started. is_undecided: as of `isolation.isolation_of`.
     """
     local = plan.hosts[host].underlay_address
     peers = [other.underlay_address for name, other in plan.hosts.items() if name != host and other.underlay_address]
     has_peers = plan.network is not None and plan.network.vni is not None and local is not None
     interfaces = link.arrivals(local, peers) if has_peers else ()
     connections = isolation.connections_of(machine.integer("net.netfilter.nf_conntrack_max"))
-    return isolation.isolation_of(plan, host, overlay, gave_up=gave_up, interfaces=interfaces, connections=connections)
+    return isolation.isolation_of(
+        plan,
+        host,
+        overlay,
+        gave_up=gave_up,
+        is_undecided=is_undecided,
+        interfaces=interfaces,
+        connections=connections,
+    )
 
 
 def will_use_nftables() -> bool:

@@ -233,6 +233,7 @@ def isolation_of(
     overlay: OverlayTunnel | None,
     *,
     gave_up: bool = False,
+    is_undecided: bool = False,
     interfaces: tuple[str, ...] = (),
     connections: int = 0,
 ) -> Isolation:
@@ -240,7 +241,9 @@ def isolation_of(
 
     overlay: what `tunnel_of` says of the plan. interfaces: those by which packets of the other hosts come; without any
     it is the one that the plan names. connections: how many its replicas may have by their way out. gave_up: whether
-    the host could not start its part, of which those are told that wait for it.
+    the host could not start its part, of which those are told that wait for it. is_undecided: whether most witnesses
+    may not have agreed yet to do without the hosts that were let go of: these get no answer then, as with the answer
+    they would remove what runs there.
     """
     session, network = plan.session, plan.network
     published = []
@@ -266,12 +269,14 @@ def isolation_of(
         None if network is None else network.link or inner_bridge(session.id),
         tuple(published),
         tuple(closed),
-        _doors_of(plan, host, interfaces, gave_up),
+        _doors_of(plan, host, interfaces, gave_up, is_undecided),
         connections,
     )
 
 
-def _doors_of(plan: Plan, host: str, interfaces: tuple[str, ...], gave_up: bool) -> tuple[Door, ...]:
+def _doors_of(
+    plan: Plan, host: str, interfaces: tuple[str, ...], gave_up: bool, is_undecided: bool
+) -> tuple[Door, ...]:
     """Return where hosts are told their membership, in sessions that replace lost hosts, or have given one up.
 
     gave_up: whether those are told as well that wait for this host to start the session.
@@ -282,6 +287,7 @@ def _doors_of(plan: Plan, host: str, interfaces: tuple[str, ...], gave_up: bool)
     others = sorted(plan.hosts.items())  # in the order in which a record is kept
     peers = tuple(str(other.underlay_address) for name, other in others if name != host)
     fenced = tuple(address for address in plan.fenced if address not in (*peers, own.underlay_address))
+    fenced = () if is_undecided else fenced
     place = (network.vni, network.port, interfaces, str(own.underlay_address))
     encrypted = network.tunnel is not None
     doors = [Door(*place, peers, fenced, encrypted)] if holds_back(plan) or plan.fenced else []

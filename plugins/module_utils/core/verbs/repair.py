@@ -151,7 +151,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
             for host, host_removals in cluster.leaked.items():
                 removals.setdefault(host, []).extend(host_removals)
         if not state["puts_back"]:
-            group.tell_witnesses(cluster)
+            group.tell_name_hosts(cluster)
         work = cleanup_actions(group, cluster, removals, expires=state["leaks"])
         if work:
             return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
@@ -286,7 +286,9 @@ def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict
                 continue
             if is_for_all or host in record.hosts:
                 found[host][key] = whole
-            elif key in known[host] or host in knows_name or not is_kept_out(facts, stub):
+            elif key in known[host] or (
+                group.may_tell(host, record) and (host in knows_name or not is_kept_out(facts, stub))
+            ):
                 found[host][key] = plain_stub
     return found
 

@@ -178,7 +178,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     replacements, problems = _replacements(state, group, cluster, outside)
     moves = _moves(state, group, cluster, problems)
     state["warnings"] += problems
-    group.tell_witnesses(cluster)
+    group.tell_name_hosts(cluster)
     work = cleanup_actions(group, cluster, cluster.orphaned)
     if work and not state["cleaned_up"]:
         return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
@@ -247,15 +247,16 @@ def _replacements(
         others = [f"Session {name} stays as it is. {group.scope.left_alone(record)}" for record in named]
         return [], others or [f"No session {name} runs in {', '.join(state['known'])}."]
     problems: list[str] = []
+    half_changed = group.half_changed(cluster)
     found = [
         {**launch_request(request, record.owner, record.shared_with), "changes": record.id}
-        for record in group.half_changed(cluster)
+        for record in half_changed
         if name in ("", record.name) and (request := _request_of(record, problems)) is not None
     ]
     problems += [str(conflict) for conflict in cluster.conflicts.values() if name in ("", conflict.session_name)]
     for record in group.with_missing_hosts(cluster):
         wants = record.name == name if name else (record.request or {}).get("on_host_loss") == REPLACE
-        if not wants:
+        if not wants or record in half_changed:
             continue
         if name:
             outside.asker.check(record.name, record.owner, record.shared_with)

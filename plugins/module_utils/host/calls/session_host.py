@@ -132,7 +132,7 @@ def _amended(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         prove_too=arguments["prove"],
         keep=_kept_output(arguments),
         check_mode=check_mode,
-        **{key: arguments[key] for key in ("change_id", "containers", "ran", "timeout", "patience")},
+        **{key: arguments[key] for key in ("change_id", "containers", "undecided", "ran", "timeout", "patience")},
     )
 
 

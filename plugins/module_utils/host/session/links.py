@@ -72,9 +72,9 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
 
 def rule_steps(context: Context, nftables: bool) -> Stage:
     """Return what is missing of the firewall's rules, before there is anything to protect; it needs no engine."""
-    return firewall_rules.rule_steps(
-        firewall_rules.isolation_here(context.plan, tunnel_of(context.record.plan), context.host), nftables
-    )
+    overlay, is_undecided = tunnel_of(context.record.plan), context.directory.is_undecided
+    wanted = firewall_rules.isolation_here(context.plan, overlay, context.host, is_undecided=is_undecided)
+    return firewall_rules.rule_steps(wanted, nftables)
 
 
 def link_steps(context: Context) -> Stage:

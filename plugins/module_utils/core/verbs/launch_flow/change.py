@@ -105,7 +105,7 @@ def _needed(change: Mapping[str, Any], given: Mapping[str, ClaimAnswer]) -> dict
 
     Where most have not agreed, those that cannot be asked refuse as well.
     """
-    granted = [host for host, answer in given.items() if answer.granted]
+    granted = [host for host, answer in given.items() if answer.granted and host not in change.get("voted", ())]
     if not change["electors"]:
         return dict(given)
     if not is_quorum(granted, change["electors"], change["main"]):
@@ -212,8 +212,9 @@ def _unless_missing(launch: Launch, answers: Answers, follow: Callable[[Launch],
 def _fence(launch: Launch) -> State:
     """Let all that stay know where replicas will be, and let go of lost hosts, before anything starts elsewhere."""
     state, change = launch.state, launch.state["change"]
+    undecided = {"undecided": True} if _is_decided_by_witnesses(change) else {}
     hosts = {
-        host: {"containers": host not in change["receiving"]}
+        host: {"containers": host not in change["receiving"], **undecided}
         for host in change["staying"]
         if host not in change["changed"]
     }
@@ -240,19 +241,21 @@ def _agree(launch: Launch) -> State:
     hosts = [
         host
         for host in change["electors"]
-        if host in change["holding"] and host not in change["staying"] and host not in change["leaving"]
+        if host in change["holding"] and host not in change["staying"]
+        if host not in change["leaving"] or "base" in change
+        if host not in change.get("voted", ())
     ]
     if launch.outside.check_mode or not change["electors"]:
         return _apply(launch)
     if not hosts:
         return _agreed(launch, ())
     names = (state.get("host_names") or {}).get(state["record"]["id"], {})
-    base = [names.get(host, host) for host in change["before"]["hosts"]]
+    base = change.get("base") or change["before"]
     arguments = {
         "state": "agreed",
         "record": encode(stub_of(read_record(state["record"]))),
-        "judged_revision": change["before"]["revision"],
-        "judged_hosts": base,
+        "judged_revision": base["revision"],
+        "judged_hosts": [names.get(host, host) for host in base["hosts"]],
         "change_id": change["id"],
     }
     own = {host: {"recorded": state["recorded"][host], "host": host} for host in hosts}
@@ -268,11 +271,17 @@ def after_agree(launch: Launch) -> State:
 def _agreed(launch: Launch, hosts: Collection[str]) -> State:
     """Go on where most witnesses have agreed: those that stay have, as they have the record."""
     state, change = launch.state, launch.state["change"]
-    if not is_quorum([*hosts, *change["staying"]], change["electors"], change["main"]):
+    agreed = {*hosts, *change["staying"]} - {*change.get("voted", ())}
+    if not is_quorum(agreed, change["electors"], change["main"]):
         return _failed(launch, _missing(launch.answers) or dict.fromkeys(hosts, "It is too few of the witnesses."))
     if change.get("is_new") and not state["before_loss"]:
         state["before_loss"] = change["before"]
     return _apply(launch)
+
+
+def _is_decided_by_witnesses(change: Mapping[str, Any]) -> bool:
+    """Tell whether hosts are let go of, which get no answer from the others before most witnesses have agreed."""
+    return change["kind"] == REPLACE and bool(change["electors"])
 
 
 def _apply(launch: Launch) -> State:
@@ -280,7 +289,8 @@ def _apply(launch: Launch) -> State:
     starts = {"prove": True, "patience": start.patience(launch, change["receiving"]), "ran": change["ran"]}
     new = {host: starts for host in change["receiving"] if host not in change["staying"]}
     old = {host: starts for host in change["receiving"] if host in change["staying"]}
-    old.update({host: {} for host in change["staying"] if host not in [*old, *change["changed"]]})
+    known = [] if _is_decided_by_witnesses(change) else change["changed"]
+    old.update({host: {} for host in change["staying"] if host not in [*old, *known]})
     calls = [_amended(state, new, True)] if new else []
     if old:
         calls.append(_amended(state, old, not _takes_patches(state)))
@@ -307,7 +317,7 @@ def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) ->
     if not stale:
         return follow(launch, launch.answers)
     arguments = {
-        host: {key: given[key] for key in ("containers", "ran", "prove", "patience") if key in given}
+        host: {key: given[key] for key in ("containers", "undecided", "ran", "prove", "patience") if key in given}
         for step_call in state["calls"]
         for host, given in step_call["hosts"].items()
         if host in stale
@@ -327,8 +337,10 @@ def after_again(launch: Launch) -> State:
 
 
 def _applied(launch: Launch, answers: Answers) -> State:
-    state = launch.state
-    amended = {host: answer for host, answer in answers.items() if host in state["record"]["hosts"]}
+    state, change = launch.state, launch.state["change"]
+    # Who has it all already only hears that it is decided, and goes on without that.
+    heard = {*change["changed"]} - {*change["receiving"]}
+    amended = {host: answer for host, answer in answers.items() if host in {*state["record"]["hosts"]} - heard}
     state["replicas"] = start.replicas_of(amended)
     if missing := _missing(amended):
         displaced = {

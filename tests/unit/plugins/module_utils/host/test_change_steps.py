@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -22,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import change_steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import carry_on, part_times
@@ -134,6 +136,10 @@ def test_a_witness_agrees_to_one_content_of_a_revision_and_only_to_what_follows_
         assert "is not known here" in agree(stranger, "a", ("h1", "h3"), whole)["msg"]
         other = replace(whole, hosts=("h2", "h4"), revision=copies[witness].revision)
         assert changed in agree(witness, "a", ("h4",), other)["msg"]
+        ledger, claim = LedgerFile(str(world.hosts[witness].root)), Claim("b", "ash change", amends=whole.id)
+        ledger.reserve(claim, [], Allocatable(2000, 8 << 30), 60, "b")
+        assert changed in agree(witness, "a", ("h1", "h3"), whole)["msg"], "another run holds it"
+        ledger.release("b", "b")
         assert agree(witness, "a", ("h1", "h3"), whole)["actions"] == ["update record ash"]
         assert agree(witness, "a", ("h1", "h3"), whole)["actions"] == [], "as often as it is asked"
         assert changed in agree(witness, "b", ("h2", "h4"), whole)["msg"]

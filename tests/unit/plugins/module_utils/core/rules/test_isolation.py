@@ -249,6 +249,15 @@ def test_without_a_policy_and_a_lost_host_nobody_is_told_anything() -> None:
     assert isolation_of({**plan([], NETWORK), "fenced": [FENCED]}, "h1").doors
 
 
+def test_a_host_that_was_let_go_of_gets_no_answer_before_most_witnesses_have_agreed() -> None:
+    given = typed_plan({**plan([], NETWORK), "fenced": [FENCED]})
+    told, silent = (
+        isolation.isolation_of(given, "h1", None, is_undecided=is_undecided).doors for is_undecided in (False, True)
+    )
+    assert [door.fenced for door in (*told, *silent)] == [(FENCED,), ()]
+    assert [door.members for door in silent] == [door.members for door in told]
+
+
 def test_who_asks_is_told_before_the_tunnel_is_guarded_and_by_that_rule_alone() -> None:
     given = {**plan([], NETWORK), "request": {"on_host_loss": "replace"}, "fenced": [FENCED]}
     found, default = iptables_rules(isolation_of(given, "h1")), iptables_rules(isolation_of(plan([], NETWORK), "h1"))

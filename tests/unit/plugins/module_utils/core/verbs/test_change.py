@@ -341,14 +341,16 @@ def test_a_host_that_most_others_call_silent_is_replaced_and_fenced_first() -> N
     assert (run.step, hosts_of(run.state), run.record.witnesses) == ("reserve", ["h4", "h1", "h5"], ("h4", "h1", "h5"))
     run.answer()
     assert (run.step, hosts_of(run.state)) == ("fence", ["h1", "h3"])
-    assert run.sent("h3")["containers"] is True
+    assert (run.sent("h3")["containers"], run.sent("h3")["undecided"]) == (True, True)
     assert run.state["record"]["plan"]["fenced"] == ["192.0.2.2"]
     run.answer()
     assert (run.step, hosts_of(run.state)) == ("agree", ["h4", "h5"])
     assert (run.sent("h5")["judged_revision"], run.sent("h5")["judged_hosts"]) == (2, ["h1", "h2", "h3"])
     run.answer()
-    assert (run.step, hosts_of(run.state)) == ("apply", ["h4", "h5"])
+    # Those that stay tell the lost host so from now on.
+    assert (run.step, hosts_of(run.state)) == ("apply", ["h4", "h1", "h3", "h5"])
     assert (run.sent("h4")["state"], run.sent("h5")["state"]) == ("amended", "stub")
+    assert (run.sent("h3")["patch"]["changes"], run.sent("h3").get("undecided")) == ({}, None)
     run.answer()
     assert run.state["outcome"]["status"] == "RUNNING"
     assert run.record.change is not None
@@ -640,7 +642,7 @@ def test_what_changed_is_found_once_for_all_hosts(monkeypatch: pytest.MonkeyPatc
     assert len(found) == 1
 
 
-def test_in_a_large_session_a_host_that_stays_is_called_once_and_told_what_changed() -> None:
+def test_in_a_large_session_a_host_that_stays_is_told_what_changed_and_that_it_is_decided() -> None:
     settings = {"size": 64, "cpus": "0.5", "max_replicas_per_host": 4, "on_host_loss": "replace"}
     run = Launch(request(**settings), 18).until("").run_on()
     others = [host for host in run.record_of("h1").hosts if host != "h5"]
@@ -656,9 +658,12 @@ def test_in_a_large_session_a_host_that_stays_is_called_once_and_told_what_chang
     assert len(run.record.hosts) == 16
     # The first holds the change, so that two of them meet, and so do those that have to agree to it.
     meet = {others[0], *run.record.witnesses}
-    assert {host: len(sent[host]) for host in others} == {host: 1 + (host in meet) for host in others}
+    assert {host: len(sent[host]) for host in others} == {host: 2 + (host in meet) for host in others}
     whole = len(json.dumps(run.state["record"]))
-    assert all(sizes[0] < 6000 < whole / 4 for host, sizes in sent.items() if host in {*others} - meet), (sent, whole)
+    assert all(sizes[1] < sizes[0] < 6000 < whole / 4 for host, sizes in sent.items() if host in {*others} - meet), (
+        sent,
+        whole,
+    )
 
 
 def test_a_host_that_comes_to_a_session_is_told_for_how_long_that_has_run() -> None:

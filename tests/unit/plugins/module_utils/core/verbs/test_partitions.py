@@ -9,6 +9,7 @@ Whatever is cut, whoever reaches whom and in whatever order hosts do their work,
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,11 +22,12 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory
 from ansible_collections.cluster_compute.session.tests.small_steps import Killed, Steps
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs import group as requests
 
-NAME = "split15"
+NAME = "split23"
 """Of six hosts the last three know it, which are not those that replicas go to first."""
 Places = set[tuple[str, str]]
 """Containers, each with its host."""
@@ -232,11 +234,16 @@ def test_a_replacement_that_no_host_can_finish_gives_the_session_back_what_it_ha
 
 
 @pytest.mark.parametrize("verb", ["schedule", "gc"])
-def test_after_a_host_gave_up_its_part_nothing_is_left_to_be_repaired(groups: Callable[..., World], verb: str) -> None:
+@pytest.mark.parametrize("policy", ["replace", "wait"])
+def test_after_a_host_gave_up_its_part_nothing_is_left_to_be_repaired(
+    groups: Callable[..., World], verb: str, policy: str
+) -> None:
+    """Of one that waits for its hosts the part was given away by hand."""
     group = groups(3)
-    group.launch(request(2))
+    group.launch(request(2, on_host_loss=policy))
     group.hosts["h2"].is_up = False
-    group.schedule()
+    named = NAME if policy == "wait" else ""
+    group.run(schedule, schedule.begin(group.known, session_name=named, only_lost=True), None, None)
     group.hosts["h2"].is_up = True
     group.boot("h2")
     assert set(group.copies(NAME)) == {"h1", "h3"}, "it has given up all of it"
@@ -279,3 +286,129 @@ def test_a_replacement_to_which_few_have_agreed_is_finished_by_nobody_who_reache
             decided += 1
             assert containers(group) == right, moment
     assert decided, "at no moment had the other side the witnesses"
+
+
+def objects(group: World) -> dict[tuple[str, str], int]:
+    """Return the containers that run; one that was removed and made again is another one."""
+    return {(name, host.name): id(entry) for host in group.hosts.values() for name, entry in host.containers.items()}
+
+
+MOMENTS_OF_AGREEMENT = range(22, 25)
+"""Answers of hosts after which hosts have let go of what is lost, and few or most witnesses have agreed."""
+
+
+def fenced(groups: Callable[..., World], size: int, lost: str, moment: int) -> World | None:
+    """Let a replacement end where hosts that stay let go of the lost one, and most witnesses have not agreed to that.
+
+    Then all hosts hear each other again. Return None where the moment is another one.
+    """
+    group = groups(6, seed=moment, attempts=3)
+    group.launch(request(size))
+    revision = max(contents(group))
+    others = {*group.hosts} - {lost}
+    group.cut({lost}, others)
+    with suppress(Killed):
+        group.controller(*others).schedule(moment)
+    group.heal()
+    copies = group.copies(NAME)
+    agreed = [host for host in copies[lost].witnesses if lost not in copies[host].hosts]
+    return group if max(contents(group)) > revision and len(agreed) < 2 else None
+
+
+def taken_back(groups: Callable[..., World], lost: str, first: int, second: int) -> bool:
+    """Let a controller stop after so many answers, and another one in what it does then; tell whether that was begun.
+
+    The second one finds the lost host there, when the leases of the first one have run out. Then the first one goes on.
+    """
+    group = groups(6, seed=first, attempts=3)
+    group.launch(request(2))
+    before, revision = containers(group), max(contents(group))
+    others = {*group.hosts} - {lost}
+    group.cut({lost}, others)
+    newest = revision
+
+    def happens() -> None:
+        nonlocal newest
+        group.heal()
+        group.now += LEASE + DEADLINE
+        with suppress(Killed):
+            group.schedule(second)
+        newest = max(contents(group))
+        check(group, before)
+
+    with suppress(Killed):
+        group.controller(*others).schedule(first, happens)
+    check(group, before)
+    check_healed(group, before, (first, second))
+    return newest > revision + 1
+
+
+@pytest.mark.parametrize("lost", ["h1", "h2"])
+def test_who_stopped_before_most_witnesses_agreed_does_not_go_on_with_what_another_takes_back(
+    groups: Callable[..., World], lost: str
+) -> None:
+    seconds = range(10, 58, 12)
+    begun = [taken_back(groups, lost, first, second) for first in MOMENTS_OF_AGREEMENT for second in seconds]
+    assert any(begun)
+
+
+@pytest.mark.parametrize(("size", "lost"), [(2, "h1"), (2, "h2"), (3, "h3")])
+def test_what_runs_runs_on_where_a_replacement_was_fenced_and_not_agreed(
+    groups: Callable[..., World], size: int, lost: str
+) -> None:
+    """Whatever runs first when the lost host is heard again, before its leases have run out or later."""
+    tried = 0
+    for moment in MOMENTS_OF_AGREEMENT:
+        for first in ("schedule", "repair", "gc", "boot", "launch it", "launch another"):
+            group = fenced(groups, size, lost, moment)
+            if group is None:
+                continue
+            tried += 1
+            before = objects(group)
+            if tried % 2:
+                group.now += LEASE + DEADLINE
+            verbs: dict[str, Callable[[], Any]] = {
+                "schedule": group.schedule,
+                "repair": group.repair,
+                "gc": group.gc,
+                "boot": partial(group.boot, lost),
+                "launch it": partial(group.launch, request(size)),
+                "launch another": partial(group.launch, request(1, name="another")),
+            }
+            order = [first, *group.chance.sample(sorted({*verbs} - {first}), len(verbs) - 1)]
+            for verb in order:
+                verbs[verb]()
+                now = {key: made for key, made in objects(group).items() if not key[0].startswith("another")}
+                assert now == before, (moment, order, verb)
+            group.now += LEASE + DEADLINE
+            group.schedule()
+            assert group.repair()["problems"] == [], (moment, order)
+            places = {host for _name, host in before}
+            assert {copy.hosts for copy in group.copies(NAME).values()} == {tuple(sorted(places))}, (moment, order)
+            assert len({copy.revision for copy in group.copies(NAME).values() if copy.plan is not None}) == 1
+    assert tried, "at no moment it was"
+
+
+@pytest.mark.parametrize("verbs", [["schedule"], ["repair", "schedule"], ["gc", "schedule"]])
+def test_a_witness_that_lost_its_state_agrees_to_nothing_before_all_hosts_can_tell_it(
+    groups: Callable[..., World], verbs: list[str]
+) -> None:
+    """It has agreed to the one replacement, and forgotten that when the other side asks it."""
+    group = groups(6, attempts=3)
+    group.launch(request(2))
+    before = containers(group)
+    group.cut({"h2"}, {*group.hosts} - {"h2"})
+    group.controller("h1", "h3", "h4", "h5").schedule()
+    right = {(f"{NAME}-main1", "h1"), (f"{NAME}-sub1", "h3")}
+    assert containers(group) == before | right, "h4 and h5 have agreed"
+    shutil.rmtree(group.hosts["h4"].root / "sessions")
+    group.heal()
+    group.cut({"h2", "h4", "h6"}, {"h1", "h3", "h5"})
+    revision = group.copies(NAME)["h2"].revision
+    for verb in verbs:
+        getattr(group.controller("h2", "h4", "h6"), verb)()
+    assert containers(group) == before | right
+    assert group.copies(NAME)["h2"].revision == revision
+    check_healed(group, right, verbs)
+    assert containers(group) == right
+    assert group.copies(NAME)["h4"].hosts == ("h1", "h3")

@@ -48,6 +48,8 @@ class Repair:
     def __init__(self, size: int = 2, **options: Any) -> None:
         run = Launch(request(size=size)).until("").run_on()
         self.hosts, (self.record,) = run.hosts, run.hosts["h1"]["records"]
+        if size < len(self.hosts) and not options.get("puts_back", True):  # one that knows the name
+            self.hosts["h3"]["records"] = encode([stub_of(read_record(self.record))])
         self.state: State = repair.begin(list(self.hosts), **options)
         self.inventory: dict[str, dict[str, Any]] = {host: {} for host in self.hosts}
 
@@ -291,7 +293,7 @@ def test_a_host_whose_part_runs_gives_back_last_and_only_where_another_s_does_no
 
     run.hosts["h1"]["reservations"] = []
     run.answer().answer()
-    assert (run.step, hosts_of(run.state)) == ("cleanup", ["h1", "h2"]), "half a session is nobody's"
+    assert (run.step, hosts_of(run.state)) == ("cleanup", ["h1", "h2", "h3"]), "half a session is nobody's"
 
     run = Killed().answer()
     run.hosts["h2"] = {**run.hosts["h2"], "records": [run.record], "reservations": []}
