@@ -13,6 +13,7 @@ description:
   - Returns the capacity of a host, what sessions use of it, the address its tunnels use, and the subnets, tunnel
     identifiers and ports that are taken.
   - A host without a usable Docker Engine or without root is reported as not usable, with the reason; it is no failure.
+  - Ansible shows nothing of the result, as it has records of all sessions with values of variables. Register it.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
