@@ -18,6 +18,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 def not_shown(result: dict[str, Any]) -> dict[str, Any]:
     """Return a result of which Ansible shows nothing but warnings; the variable that registers it has it all."""
     for warning in result.get("warnings", ()):
-        # Before 2.19 Ansible leaves out these as well; a warning that was shown is not shown again.
-        Display().warning(spoken(warning))
+        # Before 2.19 Ansible leaves out these as well; a warning that was shown is not shown again. From 2.19 on those
+        # of a result that was registered are no text any more, and were shown then.
+        if isinstance(warning, str):
+            Display().warning(spoken(warning))
     return {**result, "_ansible_no_log": True}

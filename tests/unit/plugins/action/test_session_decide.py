@@ -23,7 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender
+from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender, not_shown
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
     AWAY,
     BROKEN,
@@ -96,6 +96,15 @@ def test_a_decision_returns_the_next_state() -> None:
     result = decided(Launch(hands_on=True).until("start"), started(launch))
     assert result["saying"] == "Say what runs where, or why it waits"
     assert result["lines"][1].startswith("REPLICA ")
+
+
+def test_warnings_of_what_is_not_shown_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(not_shown, "Display", lambda: SimpleNamespace(warning=shown.append))
+    # ansible-core 2.19 makes such an object of a warning in a result that a variable registers.
+    given = {"step": "start", "warnings": [SimpleNamespace(msg="was shown"), "h3 is left out."]}
+    assert not_shown.not_shown(given) == {**given, "_ansible_no_log": True}
+    assert shown == ["h3 is left out."]
 
 
 def test_a_later_play_goes_on_with_the_state_of_a_host_of_an_earlier_one() -> None:
