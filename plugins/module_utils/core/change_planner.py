@@ -63,7 +63,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import next_number
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.quorum import electors
 
 
 class ChangePlanner(Planner):
@@ -94,9 +93,12 @@ class ChangePlanner(Planner):
                 # The same again: who had its part of it already does nothing.
                 decided = self._placed_already(current)
                 places = {name: current.change.places[name] for name in missing}
-                known = electors(current) if current.change.kind == REPLACE else ()
+                known = self._electors(current) if current.change.kind == REPLACE else ()
                 parts = self._parts_of_change(plan, plan, replace(current.change, places=places), known)
                 return {**decided, "claims": parts.pop("claims"), "change": {**parts, "before": encode(current)}}
+            if not changes and self.wish.changes and self.group.retired(current):
+                why = "Others decide in place of witnesses that left the inventory."
+                return self._as_before(current, plan, replace(current, witnesses=self._other_witnesses(current)), why)
             growth = current.growth if self.wish.changes else None  # the size that was requested last is right
             if not changes and (shared_with, growth) == (current.shared_with, current.growth):
                 return self._placed_already(current)
@@ -166,7 +168,7 @@ class ChangePlanner(Planner):
             witnesses=self._witnesses(request, current),
         )
         decided = self._placed(record, after, needs, fresh=False, replaces=False)
-        parts = self._parts_of_change(plan, after, change, electors(current) if kind == REPLACE else ())
+        parts = self._parts_of_change(plan, after, change, self._electors(current) if kind == REPLACE else ())
         parts["is_new"] = kind == REPLACE and not self.group.unfinished(current)
         return {
             **decided,
@@ -217,7 +219,7 @@ class ChangePlanner(Planner):
             shared_with=current.shared_with,
         )
         after, change = validate_plan(before.plan), Change(MOVE, {})
-        parts = self._parts_of_change(plan, after, change, electors(current))
+        parts = self._parts_of_change(plan, after, change, self._electors(current))
         return self._answer(
             "SCHEDULED",
             fresh=False,
@@ -227,6 +229,9 @@ class ChangePlanner(Planner):
             change={**parts, "before": encode(current)},
             report=[f"Session {record.name} ({record.id}): {why}"],
         )
+
+    def _electors(self, current: Record) -> tuple[str, ...]:
+        return self.group.electors(current, self.wish.without_retired)
 
     def _partly(self, request: Request) -> list[str]:
         missing = self.request.size - request.size

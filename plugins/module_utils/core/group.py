@@ -192,18 +192,46 @@ class GroupFacts:
             if held.stage != COMMITTED and held.expires is not None
         ]
 
-    def why_not_lost(self, record: Record, host: str) -> str:
+    def retired(self, record: Record) -> list[str]:
+        """Return the witnesses of a session that the inventory does not have any more."""
+        return [host for host in record.witnesses if host not in self.known]
+
+    def electors(self, record: Record, without_retired: bool) -> tuple[str, ...]:
+        """Return the hosts most of which have to agree to a change of a session that has lost a host.
+
+        without_retired: whether those do not count that the inventory does not have any more; whoever names the session
+        says that they are gone for good.
+        """
+        known = electors(record)
+        return (tuple(host for host in known if host in self.known) or record.hosts) if without_retired else known
+
+    def why_no_other_witnesses(self, record: Record, without_retired: bool) -> str:
+        """Return why others cannot take the place of witnesses that left the inventory, a sentence; else empty.
+
+        It takes most of the old ones, and all hosts of the session, which go by the new ones from then on.
+        """
+        known = self.electors(record, without_retired)
+        able = [host for host in known if host in self.facts and self._knows(host, record)]
+        if is_quorum(able, known, main_host(record)):
+            return ""
+        return (
+            f"Session {record.name} cannot go on without a host that it loses: of {', '.join(known)}, most of which "
+            f"have to agree to that, {', '.join(self.retired(record))} left the inventory. If they are gone for good, "
+            f"run the replace_lost playbook with -e session_name={record.name}."
+        )
+
+    def why_not_lost(self, record: Record, host: str, without_retired: bool = False) -> str:
         """Return why a host of a session is not known to be lost, a sentence; empty where it is.
 
         It is when most of the session's other hosts say that it is silent: this controller may be the one that is cut
         off. They have to have been asked (``peers_of`` of host_info). Of two halves of a session the one with main1's
         host goes on, the other does not. Only where a session has two hosts, the one without main1 goes on where no
         witness hears the other. Most witnesses have to be in reach, as they have to agree to the change; one that has
-        lost its state may have agreed to another one.
+        lost its state may have agreed to another one. without_retired: as of `electors`.
         """
         others = [other for other in record.hosts if other != host]
         here = [other for other in others if other in self.facts]
-        main, known = main_host(record), electors(record)
+        main, known = main_host(record), self.electors(record, without_retired)
         silent = [other for other in here if host in self._silent_to(other, record)]
         is_larger = is_quorum(silent, record.hosts, main)
         # Of two hosts the one that is left has no majority, whoever it is; that of main1 needs none.
@@ -232,12 +260,18 @@ class GroupFacts:
         """Tell whether a host that may have forgotten a session may hear of it again.
 
         A witness has agreed to something, maybe, and must not agree to something else. So it hears only what is
-        decided, and when all hosts of the session answer and know it.
+        decided, and when all hosts of the session answer and know that. From then on nobody goes by what was before.
         """
         return host not in record.witnesses or self._is_known_to_all(record)
 
     def _is_known_to_all(self, record: Record) -> bool:
-        return all(host in self.facts and self._knows(host, record) for host in record.hosts)
+        known = {
+            host
+            for host, facts in self.facts.items()
+            for copy in facts.records
+            if (copy.id, copy.revision) == (record.id, record.revision)
+        }
+        return {*record.hosts} <= known
 
     def own(self, cluster: ClusterState) -> list[Record]:
         """Return the records of the sessions that belong to the run, by id, but for those that nobody can judge."""

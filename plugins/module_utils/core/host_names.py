@@ -43,6 +43,7 @@ def in_current_names(
     carried = _names_by_session(facts, known)
     if not carried and not former:
         return dict(facts), {}
+    carried = _with_witnesses(facts, former, carried)
     names = {**_names_of_others(facts, former), **carried}
     found = {
         host: replace(
@@ -111,6 +112,22 @@ def _names_of_others(facts: Mapping[str, HostFacts], former: Names) -> dict[str,
             given = {name: former[name] for name in mentioned if name in former}
             if len({*given.values()} - mentioned) == len(given):
                 found[key] = given
+    return found
+
+
+def _with_witnesses(
+    facts: Mapping[str, HostFacts], former: Names, carried: Mapping[str, dict[str, str]]
+) -> dict[str, dict[str, str]]:
+    """Return the names by session with those of witnesses, which carry nothing of it that says who they are."""
+    found = dict(carried)
+    for key, copies in _copies(facts).items() if former else ():
+        best = latest(copies)
+        if best is None or best.status in (PENDING, *ENDED):
+            continue
+        for name in best.witnesses:
+            known = found.get(key, {})
+            if name in former and name not in known and former[name] not in {*known.values(), *best.hosts}:
+                found[key] = {**known, name: former[name]}
     return found
 
 

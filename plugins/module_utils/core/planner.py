@@ -110,6 +110,7 @@ class Wish:
     with that host. avoid: hosts that get none. given_up: new replicas that could not be started. changes: the id of the
     session that this is for, where another one of its name, or none, is not what was meant. waits: growth without room
     waits for it. restores: the record as it was before lost hosts were replaced, where that could not be finished.
+    without_retired: whether witnesses do not count that left the inventory (`GroupFacts.electors`).
     """
 
     min_size: int | None = None
@@ -120,6 +121,7 @@ class Wish:
     changes: str = ""
     waits: bool = False
     restores: Mapping[str, Any] | None = None
+    without_retired: bool = False
 
 
 def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
@@ -330,10 +332,16 @@ class Planner(ABC):
         current: the record of the session where it runs already; they stay the same as long as it does.
         """
         if current is not None and current.witnesses:
-            return current.witnesses
+            return self._other_witnesses(current) if self.wish.without_retired else current.witnesses
         if request.on_host_loss == WAIT:
             return ()
         return tuple(name_hosts(request.name, self.facts, self.group.identities))
+
+    def _other_witnesses(self, current: Record) -> tuple[str, ...]:
+        """Return the witnesses of a session with others in place of those that left the inventory."""
+        left = [host for host in current.witnesses if host in self.group.known]
+        known = name_hosts(self.request.name, self.facts, self.group.identities)
+        return tuple([*left, *(host for host in known if host not in left)][: len(current.witnesses)])
 
     def _shared_with(self, current: Record) -> tuple[str, ...]:
         """Return with whom a session is shared by this launch.
@@ -480,7 +488,7 @@ class Planner(ABC):
         """Return why replicas of hosts that cannot be reached stay where they are, in full sentences."""
         if not self._wants_replacement(record):
             return []
-        reasons = [why for host in missing if (why := self.group.why_not_lost(record, host))]
+        reasons = [why for host in missing if (why := self.group.why_not_lost(record, host, self.wish.without_retired))]
         return [f"Its replicas are not given to others: {' '.join(reasons)}"] if reasons else []
 
     @property

@@ -170,7 +170,8 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     if state["outcomes"]:
         return {**state, **step("", "", "")}
     missing = [record.id for record in group.with_missing_hosts(cluster)]
-    in_full = bool(state["moves_from"] or group.half_told(cluster))
+    retired = any(map(group.retired, group.own(cluster)))
+    in_full = bool(state["moves_from"] or group.half_told(cluster) or retired)
     if (missing or in_full) and state["step"] == "look":
         return {**state, **_look(_in_reach(state), missing, in_full)}
     if settings.fair_share.half_life is not None:
@@ -254,13 +255,15 @@ def _replacements(
         if name in ("", record.name) and (request := _request_of(record, problems)) is not None
     ]
     problems += [str(conflict) for conflict in cluster.conflicts.values() if name in ("", conflict.session_name)]
+    given = {"without_retired": True} if name else {}
     for record in group.with_missing_hosts(cluster):
         wants = record.name == name if name else (record.request or {}).get("on_host_loss") == REPLACE
         if not wants or record in half_changed:
             continue
         if name:
             outside.asker.check(record.name, record.owner, record.shared_with)
-        reasons = [group.why_not_lost(record, host) for host in record.hosts if host not in group.facts]
+        lost = [host for host in record.hosts if host not in group.facts]
+        reasons = [group.why_not_lost(record, host, bool(name)) for host in lost]
         if record.request is None:
             reasons.append("No host that answers has its whole record.")
         if any(reasons):
@@ -269,7 +272,19 @@ def _replacements(
         request = _request_of(record, problems)
         if request is not None:
             launch = launch_request(request, record.owner, record.shared_with, replaces=True)
-            found.append({**launch, "peers_of": [record.id], "changes": record.id})
+            found.append({**launch, **given, "peers_of": [record.id], "changes": record.id})
+    for record in group.own(cluster):
+        if record.status != RUNNING or not group.retired(record) or name not in ("", record.name):
+            continue
+        if name:
+            outside.asker.check(record.name, record.owner, record.shared_with)
+        if why := group.why_no_other_witnesses(record, bool(name)):
+            problems.append(why)
+        elif record in half_changed or record.request is None or any(host not in group.facts for host in record.hosts):
+            continue
+        elif (request := _request_of(record, problems)) is not None:
+            launch = launch_request(request, record.owner, record.shared_with)
+            found.append({**launch, **given, "changes": record.id})
     return found, problems
 
 

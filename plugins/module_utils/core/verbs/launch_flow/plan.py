@@ -133,6 +133,7 @@ def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> ChangePlanne
             state["changes"],
             bool(given.get("wait")),
             state["restores"],
+            bool(given.get("without_retired")),
         ),
         alone=state["alone"],
     )

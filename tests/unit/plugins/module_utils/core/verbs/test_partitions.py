@@ -412,3 +412,61 @@ def test_a_witness_that_lost_its_state_agrees_to_nothing_before_all_hosts_can_te
     check_healed(group, right, verbs)
     assert containers(group) == right
     assert group.copies(NAME)["h4"].hosts == ("h1", "h3")
+
+
+@pytest.mark.parametrize("renamed", [{"h4", "h5"}, {"h1", "h4", "h6"}])
+def test_witnesses_with_other_names_decide_as_before(groups: Callable[..., World], renamed: set[str]) -> None:
+    group = groups(6, attempts=3)
+    group.launch(request(2))
+    assert {*group.copies(NAME)["h1"].witnesses} == {"h4", "h5", "h6"}
+    group.renamed |= renamed
+    group.hosts["h2"].is_up = False
+    group.schedule()
+    assert containers(group) - {(f"{NAME}-sub1", "h2")} == {(f"{NAME}-main1", "h1"), (f"{NAME}-sub1", "h3")}
+    assert {*group.copies(NAME)["h1"].witnesses} == {"h4", "h5", "h6"}, "a record keeps its names"
+    assert group.copies(NAME)["h4"].hosts == ("h1", "h3")
+
+
+def without(group: World, *retired: str) -> World:
+    """Return the same hosts as a controller sees them whose inventory does not have some of them any more."""
+    other = group.controller(*group.reaches)
+    other.hosts = {name: host for name, host in group.hosts.items() if name not in retired}
+    for name in retired:
+        group.hosts[name].is_up = False
+    return other
+
+
+@pytest.mark.parametrize("retired", [["h4"], ["h4", "h5"], ["h4", "h5", "h6"]])
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_others_decide_in_place_of_witnesses_that_left_the_inventory(
+    groups: Callable[..., World], retired: list[str], is_lost: bool
+) -> None:
+    """Where most of the old ones answer these agree to that; else a run that names the session has to say so."""
+    group = groups(6, attempts=3)
+    group.launch(request(2))
+    before, made = containers(group), objects(group)
+    assert {*group.copies(NAME)["h1"].witnesses} == {"h4", "h5", "h6"}
+    group = without(group, *retired)
+    group.hosts["h2"].is_up = not is_lost
+    state = group.schedule()
+    if len(retired) > 1:
+        assert {*group.copies(NAME)["h1"].witnesses} == {"h4", "h5", "h6"}, "nobody may say that they are gone"
+        assert any("-e session_name=split23" in warning for warning in state["warnings"]), state["warnings"]
+        assert objects(group) == made
+        group.run(schedule, schedule.begin(group.known, session_name=NAME, only_lost=True), None, None)
+    if is_lost:
+        assert containers(group) == before | {(f"{NAME}-sub1", "h3")}
+        group.hosts["h2"].is_up = True
+        group.boot("h2")
+    else:
+        assert objects(group) == made, "nothing was started anew"
+    group.schedule()
+    witnesses = group.copies(NAME)["h1"].witnesses
+    assert len(witnesses) > 1
+    assert not {*witnesses} & {*retired}
+    assert {*witnesses} <= {*group.copies(NAME)}, "they know the session"
+    assert (group.repair()["lines"], group.repair()["problems"]) == ([], [])
+    (lost,) = {host for _name, host in containers(group)} - {"h1"}
+    group.hosts[lost].is_up = False
+    group.schedule()
+    assert len(containers(group)) == 3, "they decide"
