@@ -13,7 +13,8 @@ description:
   - With O(state=known) tells which sessions of a name this host has a record or output of.
   - With O(state=read) returns what the replicas of a session wrote on this host, those that were removed since
     included. With O(follow_seconds) goes on for so long and shows lines as they come.
-  - With O(state=pruned) removes output that has been kept for long enough, and what tries of the engine left.
+  - With O(state=pruned) removes output that has been kept for long enough, and what ended runs left that tried
+    the engine or examined an image.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -150,7 +151,7 @@ running:
   returned: with O(state=read)
   type: int
 leftovers:
-  description: What was, or would be, removed of tries of the engine that were ended.
+  description: What was, or would be, removed of ended runs that tried the engine or examined an image.
   returned: with O(state=pruned)
   type: list
   elements: str

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import Api
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -41,6 +42,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Allocatable,
     Claim,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import image_notes
+from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
@@ -870,10 +873,86 @@ def test_what_an_ended_run_examined_an_image_with_goes_with_the_session(host: Ho
     session = host.launch(size=2)
     with suppress(ValueError), pytest.MonkeyPatch.context() as patched:
         patched.setattr(Engine, "remove_container", lambda *_given: None)
-        with engine.image_files(f"cc-{session.id[:8]}-image-x", BUSYBOX):
+        with engine.image_files(f"cc-{session.id[:8]}-image-x", BUSYBOX, ()):
             raise ValueError
     assert set(session.containers()) == {"main1", "sub1"}
     assert f"remove container cc-{session.id[:8]}-image-x" in session.remove()["actions"]
+
+
+def test_gc_removes_what_an_ended_run_examined_an_image_with(
+    host: Host, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("cc-01234567-image-89abcdef", "cc-of-somebody-else")
+    with suppress(ValueError), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Engine, "remove_container", lambda *_given: None)
+        with engine.image_files(names[0], BUSYBOX, ()), engine.image_files(names[1], BUSYBOX, ()):
+            raise ValueError
+    pruned = {"state": "pruned", "days": 1, "sessions": 9, "state_directory": str(host.state.root)}
+    try:
+        assert run("session_output", pruned, False)["leftovers"] == [], "somebody may be at work with it"
+        monkeypatch.setattr(image_notes, "OLD", -60.0)
+        for check_mode in (True, False):
+            assert run("session_output", pruned, check_mode)["leftovers"] == [f"container {names[0]}"]
+        assert set(engine.containers_named({*names})) == {names[1]}
+    finally:
+        for entry in engine.containers_named({*names}).values():
+            engine.remove_container(entry["Id"])
+
+
+def test_an_image_is_examined_without_its_volumes(engine: Engine, image_with: Callable[..., str]) -> None:
+    """The engine would make them, and copy into them what the image has there."""
+    image = image_with(
+        "mkdir -p /data/in; echo here >/data/in/file; ln -s in /data/link", "VOLUME /data /data/in/ /new"
+    )
+    volumes = (engine.inspect_image(image) or {})["Config"]["Volumes"]
+    assert len(volumes) == 3
+    before = output_of("docker", "volume", "ls", "-q")
+    with engine.image_files("cc-examined", image, volumes) as container:
+        assert output_of("docker", "volume", "ls", "-q") == before
+        assert engine.read_file(container, "/data/in/file") == "here\n"
+        assert engine.link_at(container, "/data/link") == "in"
+        assert not engine.has_path(container, "/new/file")
+    assert output_of("docker", "volume", "ls", "-q") == before
+
+
+def test_an_image_is_examined_once(
+    host: Host, engine: Engine, image_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is counted are calls of the engine: each is the same on every machine."""
+    asked: list[tuple[str, str]] = []
+    ask = Api.ask
+
+    def count(self: Api, method: str, path: str, *given: Any, **named: Any) -> Any:
+        asked.append((method, path))
+        return ask(self, method, path, *given, **named)
+
+    monkeypatch.setattr(Api, "ask", count)
+
+    def launch(image: str, **more: Any) -> tuple[int, int]:
+        """Return how many containers were made to examine it, and how often files were looked for."""
+        asked.clear()
+        host.launch(size=2, image=image, **more).remove()
+        made = [path for method, path in asked if path.startswith("/containers/create?name=cc-")]
+        looks = [path for method, path in asked if method == "HEAD" and path.endswith("/archive")]
+        return len(made), len(looks)
+
+    image = image_with("true")
+    (first, looks), (second, looks_again) = launch(image), launch(image)
+    assert (first, second) == (1, 0)
+    assert looks_again < looks
+    notes = host.state.root / "images"
+    own = notes / f"{(engine.inspect_image(image) or {})['Id'].partition(':')[2]}.json"
+    assert own.exists()
+    own.write_text("[", encoding="utf-8")
+    assert launch(image)[0] == 1, "what cannot be read counts as unknown"
+    assert launch(image)[0] == 0
+    output_of("docker", "rmi", image)
+    assert launch(BUSYBOX)[0] == 1
+    assert not own.exists(), "what is known of an image goes with it"
+    (notes / own.name).touch()
+    run("session_output", {"state": "pruned", "days": 1, "sessions": 9, "state_directory": str(host.state.root)}, False)
+    assert not own.exists()
+    assert launch(BUSYBOX)[0] == 0
 
 
 def as_it_is(folder: Path) -> list[tuple[str, int, int, bytes]]:

@@ -694,14 +694,18 @@ class Engine:
         self._do(f"rename the container {container} to {name}", "POST", path, {"name": name})
 
     @contextmanager
-    def image_files(self, name: str, image: str) -> Iterator[str]:
+    def image_files(self, name: str, image: str, volumes: Iterable[str]) -> Iterator[str]:
         """Yield a container of an image by which its files can be read, and remove it at the end.
 
         It has no mounts and is never started: Docker Engine 28.5.2 reads nothing in a container that is to have a
-        mount behind an absolute link (moby/moby, openContainerFS), which it starts nevertheless.
+        mount behind an absolute link (moby/moby, openContainerFS), which it starts nevertheless. volumes: those of the
+        image, which the engine would make and fill; what it would mount in memory is nothing before it starts.
         """
+        places = {os.path.normpath(f"/{path}").replace("//", "/") for path in volumes}
+        mounts = [{"Type": "tmpfs", "Target": path} for path in sorted(places - {"/"})]
         # No label of the image stays what it is; an image without a command of its own needs some.
-        body = {"Image": image, "Cmd": ["/"], "Labels": NO_LABELS, "HostConfig": {"NetworkMode": "none"}}
+        own = {"NetworkMode": "none", "Mounts": mounts}
+        body = {"Image": image, "Cmd": ["/"], "Labels": NO_LABELS, "HostConfig": own}
         what = f"create a container to examine the image {image}"
         container = str(self._post(what, f"/containers/create?name={in_path(name)}", body)["Id"])
         try:

@@ -51,13 +51,16 @@ def _pruned(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Remove what has been kept for long enough, and what is of no use."""
     # Only this call has to do with them.
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_trial
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_trial, image_notes
 
     state = StateDirectory(arguments["state_directory"])
     removed = output.prune(state, arguments["days"] * 86400, arguments["sessions"], check_mode)
     left = []
     with suppress(EngineError):  # a host without an engine is named by who looks at it
-        left = engine_trial.remove_left(Engine.connect(), check_mode)
+        engine = Engine.connect()
+        left = engine_trial.remove_left(engine, check_mode) + image_notes.remove_left(engine, check_mode)
+        if not check_mode:
+            image_notes.prune(state, engine)
     return {"changed": bool(removed or left), "removed": removed, "leftovers": left}
 
 

@@ -10,6 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import image_notes
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
@@ -96,12 +98,19 @@ def has_own_server(context: Context, container: str, replica: Replica) -> bool:
 
     container: of the image.
     """
+    image = context.image_of(replica)
 
     def look() -> bool:
-        exposed = context.image_configuration(replica).get("ExposedPorts") or {}
-        return f"{DEFAULT_PORT}/tcp" in exposed or any(context.engine.has_path(container, path) for path in OWN_SERVERS)
+        if f"{DEFAULT_PORT}/tcp" in (context.image_configuration(replica).get("ExposedPorts") or {}):
+            return True
+        noted = image_notes.read(context.state, image).own_server
+        return _has_server(context, container) if noted is None else noted
 
-    return context.once(("own server", context.image_of(replica)), look)
+    return context.once(("own server", image), look)
+
+
+def _has_server(context: Context, container: str) -> bool:
+    return any(context.engine.has_path(container, path) for path in OWN_SERVERS)
 
 
 def examination_prefix(session_id: str) -> str:
@@ -114,22 +123,36 @@ def places_in_image(context: Context, replica: Replica, targets: Iterable[str]) 
 
     An engine that starts a container with a mount behind an absolute link may read and write no file in it
     (`Engine.image_files`), and does with a mount where the link leads. A folder that the image makes a volume keeps its
-    name, by which the engine knows that a mount takes the volume's place.
+    name, by which the engine knows that a mount takes the volume's place. What was found in an image is kept.
     """
     wanted = tuple(targets)
     image = context.image_of(replica)
     volumes = context.image_configuration(replica).get("Volumes") or {}
 
     def look() -> dict[str, str]:
-        name = f"{examination_prefix(context.session.id)}{uuid.uuid4().hex[:8]}"
-        with context.engine.image_files(name, image) as container:
-            has_own_server(context, container, replica)
-            link_at = cache(partial(context.engine.link_at, container))
-            return {
+        notes = image_notes.read(context.state, image)
+        with ExitStack() as stack:
+
+            @cache
+            def container() -> str:
+                name = f"{examination_prefix(context.session.id)}{uuid.uuid4().hex[:8]}"
+                return stack.enter_context(context.engine.image_files(name, image, volumes))
+
+            def link_at(path: str) -> str:
+                if path not in notes.links:
+                    notes.links[path] = context.engine.link_at(container(), path)
+                return notes.links[path]
+
+            if notes.own_server is None:
+                notes.own_server = _has_server(context, container())
+            places = {
                 target: paths.places_on(target, link_at)[-1]
                 for target in wanted
                 if not any(paths.is_below(target, volume) for volume in volumes)
             }
+            if container.cache_info().currsize:
+                image_notes.write(context.state, context.engine, image, notes)
+            return places
 
     return context.once(("places", image, wanted), look)
 

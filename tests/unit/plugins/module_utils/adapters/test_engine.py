@@ -329,11 +329,12 @@ def test_the_reason_why_no_file_can_be_looked_for(server: EngineServer, asking: 
 def test_an_image_is_examined_in_a_container_of_nothing_else(server: EngineServer, asking: Engine) -> None:
     """None of its labels is taken for one of ours, and it is removed whatever happens."""
     server.answer("POST /containers/create", status=201, value={"Id": "c1"})
-    with pytest.raises(KeyError), asking.image_files("cc-1", "sha256:1") as container:
+    with pytest.raises(KeyError), asking.image_files("cc-1", "sha256:1", ["/a/", "/a", "b", "/"]) as container:
         raise KeyError(container)
     made = json.loads(server.requests[0].body)
     assert made.pop("Labels") == engine.NO_LABELS
-    assert made == {"Image": "sha256:1", "Cmd": ["/"], "HostConfig": {"NetworkMode": "none"}}
+    volumes = [{"Type": "tmpfs", "Target": "/a"}, {"Type": "tmpfs", "Target": "/b"}]
+    assert made == {"Image": "sha256:1", "Cmd": ["/"], "HostConfig": {"NetworkMode": "none", "Mounts": volumes}}
     assert [(request.method, request.path) for request in server.requests[1:]] == [("DELETE", "/containers/c1")]
 
 

@@ -1,0 +1,96 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Keep what was found in the images of this host, so that each is examined once: an id always means the same image."""
+
+import json
+import re
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Optional
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    LABEL_SESSION_ID,
+    Engine,
+    container_name,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, write_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, decode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import is_image_id
+
+MOST_LINKS = 1000
+"""Paths of an image that are kept: each way to a mount of a session that it ran has a few."""
+
+EXAMINED = re.compile(r"cc-[0-9a-f]{8}-image-[0-9a-f]{8}")
+"""How containers are named in which an image is examined (`Engine.image_files`)."""
+OLD = 3600.0
+"""Seconds after which nobody examines an image in one any more: that takes some seconds."""
+
+
+@dataclass
+class ImageNotes:
+    """What was found in an image.
+
+    links: by path, what the symbolic link there says; empty where there is none. own_server: whether it has an SSH
+    server of its own; None where nobody has looked.
+    """
+
+    links: dict[str, str] = field(default_factory=dict)
+    own_server: Optional[bool] = None
+
+
+def _folder(state: StateDirectory) -> Path:
+    return state.root / "images"
+
+
+def _file(state: StateDirectory, image: str) -> Path:
+    return _folder(state) / f"{image.partition(':')[2]}.json"
+
+
+def read(state: StateDirectory, image: str) -> ImageNotes:
+    """Return what is known of an image; nothing where that cannot be read."""
+    if not is_image_id(image):
+        return ImageNotes()
+    try:
+        return decode(ImageNotes, json.loads(_file(state, image).read_text(encoding="utf-8")), "notes")
+    except (OSError, ValueError, RecursionError, Malformed):
+        return ImageNotes()
+
+
+def write(state: StateDirectory, engine: Engine, image: str, notes: ImageNotes) -> None:
+    """Keep what was found in an image, in place of what is kept of images that are gone. A full disk keeps nothing."""
+    if not is_image_id(image) or len(notes.links) > MOST_LINKS:
+        return
+    prune(state, engine)
+    with suppress(OSError):
+        write_file(_file(state, image), json.dumps(asdict(notes)) + "\n", mode=0o600)
+
+
+def prune(state: StateDirectory, engine: Engine) -> None:
+    """Forget images that this host does not have any more. Raises EngineError."""
+    if _folder(state).is_dir():
+        kept = {_file(state, image) for image in engine.image_names() if is_image_id(image)}
+        for path in _folder(state).iterdir():
+            if path not in kept:
+                path.unlink(missing_ok=True)
+
+
+def remove_left(engine: Engine, check_mode: bool) -> list[str]:
+    """Remove the containers that runs left which were ended while they examined an image; return their names.
+
+    Most go with their session (`host.removal`). Raises EngineError.
+    """
+    left = {
+        container_name(entry): entry["Id"]
+        for entry in engine.examinations("cc-")
+        if EXAMINED.fullmatch(container_name(entry))
+        and entry["Labels"].get(LABEL_SESSION_ID) == ""
+        and entry["Created"] < time.time() - OLD
+    }
+    if not check_mode:
+        for container in left.values():
+            engine.remove_container(container)
+    return [f"container {name}" for name in left]
