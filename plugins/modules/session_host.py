@@ -361,7 +361,7 @@ revision:
 elsewhere:
   description:
     - Each session of this name that was left alone by O(scope), with its resource group as far as its record says that,
-      and its hosts.
+      and its hosts. One of which there are containers and no record has no C(status).
   returned: with O(state=absent)
   type: list
   elements: dict

@@ -166,6 +166,52 @@ def test_a_teardown_by_name_leaves_what_another_group_has(host: Host, engine: En
     assert things(engine) == before
 
 
+@pytest.mark.parametrize("lost", ["state", "record", "key"])
+def test_what_a_host_has_lost_the_record_of_is_judged_by_its_proven_label(
+    lost: str, host: Host, engine: Engine
+) -> None:
+    session = host.launch(size=2, others=1, max_replicas_per_host=1)
+    key = host.state.make_label_key()
+    if lost == "record":
+        session.files.record_file.write_text("nonsense", encoding="utf-8")
+    else:
+        shutil.rmtree(host.state.root / "sessions")
+        host.ledger.path.unlink()
+    before = things_at_rest(engine)
+    own, other, beside = (
+        {"group": group, "elsewhere": elsewhere}
+        for group, elsewhere in (("cluster_compute_hosts", []), ("pool_b", []), ("cluster_compute_hosts", ["there1"]))
+    )
+    scopes = [other, beside]
+    if lost == "key":
+        host.state.label_key_file.unlink()
+        scopes.append(own)
+    for scope in scopes:
+        found = host.call("session_host", state="absent", session_name="demo", scope=scope)
+        assert (found["actions"], found["sessions"]) == ([], [])
+        (left,) = found["elsewhere"]
+        assert (left["id"], left["name"]) == (session.id, "demo")
+        proven = {"resource_group": "cluster_compute_hosts", "hosts": [HERE, "there1"], "status": "RUNNING"}
+        unknown = {"resource_group": "", "hosts": [], "status": ""}
+        assert left.items() >= (unknown if lost == "key" else proven).items()
+        assert things_at_rest(engine) == before
+    if lost == "key":
+        host.state.label_key_file.write_text(key.hex(), encoding="ascii")
+    found = host.call("session_host", state="absent", session_name="demo", scope=own)
+    assert ([known["id"] for known in found["sessions"]], found["elsewhere"]) == ([session.id], [])
+    assert session.containers() == {}
+
+
+def test_what_nobody_knows_the_group_of_goes_by_its_id(host: Host) -> None:
+    session = host.launch(size=1)
+    shutil.rmtree(session.files.path)
+    host.state.label_key_file.unlink()
+    scope = {"group": "cluster_compute_hosts", "elsewhere": []}
+    found = host.call("session_host", state="absent", session_name="demo", session_id=session.id, scope=scope)
+    assert ([known["id"] for known in found["sessions"]], found["elsewhere"]) == ([session.id], [])
+    assert session.containers() == {}
+
+
 def test_what_is_launched_or_changed_meanwhile_stays(host: Host) -> None:
     session = host.plan(size=1)
     session.bring("held")

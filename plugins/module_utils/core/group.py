@@ -42,6 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     advance,
     is_stub,
+    kept_by,
     latest,
     require_known,
     stub_of,
@@ -193,8 +194,8 @@ class GroupFacts:
         ]
 
     def retired(self, record: Record) -> list[str]:
-        """Return the witnesses of a session that the inventory does not have any more."""
-        return [host for host in record.witnesses if host not in self.known]
+        """Return the witnesses of a session that the inventory does not have any more; one that waits has none."""
+        return [host for host in record.witnesses if host not in self.known and record.status != PENDING]
 
     def electors(self, record: Record, without_retired: bool) -> tuple[str, ...]:
         """Return the hosts most of which have to agree to a change of a session that has lost a host.
@@ -629,7 +630,7 @@ def cleanup_actions(
     removed = {removal.session_id for host_removals in removals.values() for removal in host_removals}
     settled = [key for key in group.settled(cluster) if key not in removed]
     work = {
-        "records": [encode(cluster.changed[key]) for key in sorted(cluster.changed)],
+        "records": [encode(kept_by(cluster.changed[key], group.known)) for key in sorted(cluster.changed)],
         "stubs": {host: encode(cluster.stubs[host]) for host in sorted(cluster.stubs)},
         "removals": {
             host: [removal.to_dict() for removal in host_removals]

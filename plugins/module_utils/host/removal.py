@@ -26,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import MAIN
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     Record,
+    carriers,
     group_of,
     is_stub,
     latest,
@@ -35,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE, COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import is_left_alone
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.labels import labelled_records
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import end_container
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import examination_prefix
@@ -238,24 +240,40 @@ def known_sessions(
 
 
 def sessions_of_others(
-    state: StateDirectory, session_name: str | None, session_id: str | None, told: Mapping[str, Any] | None
+    engine: Engine,
+    state: StateDirectory,
+    session_name: str | None,
+    session_id: str | None,
+    told: Mapping[str, Any] | None,
 ) -> dict[str, dict[str, Any]]:
     """Return by id what is meant by name and belongs to another resource group, or has hosts outside that of the run.
 
-    told: of `core.rules.scope`; None where the caller has judged that.
+    Where a record is lost the one in a label counts that this host has written. Containers of which nothing says whose
+    they are belong to others, with no status, unless they are meant by their id. told: of `core.rules.scope`; None
+    where the caller has judged that.
     """
-    _labels, is_meant = _meant(session_name, session_id)
-    return {
-        record.id: {
-            "id": record.id,
-            "name": record.name,
-            "resource_group": group_of(record),
-            "hosts": list(record.hosts),
-            "status": record.status,
-        }
-        for record in (state.records()[0] if told else ())
-        if is_meant(record.name, record.id) and is_left_alone(told or {}, record)
-    }
+    if not told or not told["group"]:
+        return {}
+    labels, is_meant = _meant(session_name, session_id)
+    records = {record.id: record for record in state.records()[0] if is_meant(record.name, record.id)}
+    found = {}
+    containers = {docker_engine.session_id_of(entry["Labels"]) for entry in engine.session_containers(labels)}
+    networks = {docker_engine.session_id_of(entry["Labels"]) for entry in engine.networks(labels)}
+    if unrecorded := (containers | networks) - {*records, ""}:
+        proven = labelled_records(engine, state)[0]
+        records.update({key: proven[key] for key in unrecorded & proven.keys()})
+        for key in unrecorded & containers - {*proven, session_id}:
+            found[key] = {"id": key, "name": session_name or "", "resource_group": "", "hosts": [], "status": ""}
+    for record in records.values():
+        if is_left_alone(told, record):
+            found[record.id] = {
+                "id": record.id,
+                "name": record.name,
+                "resource_group": group_of(record),
+                "hosts": list(carriers(record)),
+                "status": record.status,
+            }
+    return found
 
 
 def has_moved_on(

@@ -131,8 +131,8 @@ class Record:
     or None. change: what the last revision that changed a session that runs gave another place. growth: what one that
     runs waits for. resource_group: only of a copy without its request (`group_of`). witnesses: hosts most of which
     agree before it goes on without a lost host (`rules.quorum`); none of one that waits for its hosts, and of earlier
-    releases. newer: what else a newer release wrote, by key: it stays, and `require_known` says who cannot go on with
-    it.
+    releases. Of a PENDING one they are those that were to keep it. newer: what else a newer release wrote, by key: it
+    stays, and `require_known` says who cannot go on with it.
     """
 
     schema: int
@@ -257,6 +257,16 @@ def prepared(record: Record, plan: Mapping[str, Any]) -> Record:
 def started(record: Record) -> Record:
     """Return the revision that says that the session of a PREPARING record runs; a running one stays as it is."""
     return record if record.status == RUNNING else advance(record, RUNNING, "Its replicas were started.")
+
+
+def kept_by(record: Record, hosts: Iterable[str]) -> Record:
+    """Return a record as it is written to *hosts*: while a session waits it says who may have a copy."""
+    return replace(record, witnesses=tuple(hosts)) if record.status == PENDING else record
+
+
+def carriers(record: Record) -> tuple[str, ...]:
+    """Return the hosts that a teardown has to reach: those that carry it, or while it waits may have all of it."""
+    return record.witnesses if record.status == PENDING else record.hosts
 
 
 def stub_of(record: Record) -> Record:

@@ -16,7 +16,12 @@ from functools import cached_property
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING, Record, group_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    PENDING,
+    Record,
+    carriers,
+    group_of,
+)
 
 VARIABLE = "session_resource_group"
 ALL = "all"
@@ -26,7 +31,7 @@ ALL = "all"
 def is_left_alone(told: Mapping[str, Any], record: Record) -> bool:
     """Whether a teardown by name leaves a session of that name alone on a host. told: of `Scope.told`."""
     is_of_others = group_of(record) not in ("", told["group"])
-    return bool(told["group"]) and (is_of_others or not {*told["elsewhere"]}.isdisjoint(record.hosts))
+    return bool(told["group"]) and (is_of_others or not {*told["elsewhere"]}.isdisjoint(carriers(record)))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     SessionElsewhere,
     read_answers,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, PENDING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import VARIABLE as GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.cleanup import UNOWNED
@@ -203,15 +203,23 @@ def _removed(state: State, outside: Outside) -> State:
 def _judge_elsewhere(state: State, answers: Mapping[str, SessionAnswer], scope: Scope) -> tuple[State, list[str]]:
     """Return the state with why sessions were left alone, and the ids of those to remove nevertheless."""
     found: dict[str, SessionElsewhere] = {}
-    for session in [session for answer in answers.values() for session in answer.elsewhere]:
+    own = {key.id for answer in answers.values() for key in answer.sessions or () if key.hosts or key.owner}
+    for host, session in [(host, session) for host, answer in answers.items() for session in answer.elsewhere]:
         known = found.get(session.id, session)
+        # No record says who carries what nobody has a record of, or who has a copy of one that waits.
+        holders = [host] if session.status in ("", PENDING) else []
         found[session.id] = replace(
             session,
-            hosts=tuple(dict.fromkeys([*known.hosts, *session.hosts])),
+            hosts=tuple(dict.fromkeys([*known.hosts, *session.hosts, *holders])),
             resource_group=known.resource_group or session.resource_group,
-            status=session.status if known.status in ENDED else known.status,
+            # One that is at work somewhere is; containers without a record are not those of one that has ended.
+            status=max(known.status, session.status, key=lambda status: (status not in ENDED, status != "")),
         )
-    mine = [key for key, session in sorted(found.items()) if scope.may_end(session.resource_group, session.hosts)]
+    mine = [
+        key
+        for key, session in sorted(found.items())
+        if (scope.may_end(session.resource_group, session.hosts) if session.status else key in own)
+    ]
     # Of one that has ended a line is left, which harms nobody.
     alive = {key: session for key, session in sorted(found.items()) if session.status not in ENDED}
     lines = [_line_of(session, scope) for key, session in alive.items() if key not in mine]
@@ -220,9 +228,16 @@ def _judge_elsewhere(state: State, answers: Mapping[str, SessionAnswer], scope: 
 
 def _line_of(session: SessionElsewhere, scope: Scope) -> str:
     """Return why a session was left alone, and with which group it is torn down."""
+    if not session.status:
+        return (
+            f"Session {printable(session.name)} ({session.id}) has containers on {', '.join(session.hosts)}, and no "
+            "host says to which resource group it belongs, as its record is lost: it is left alone. Run the repair "
+            f"playbook; or tear it down with teardown_session_id={session.id}, if nobody needs it."
+        )
     group = scope.group_for(session.resource_group, session.hosts)
     outside = scope.elsewhere(session.hosts)
-    where = f"has replicas on {', '.join(outside)}, outside resource group {scope.group}" if outside else ""
+    has = "is known on" if session.status == PENDING else "has replicas on"
+    where = f"{has} {', '.join(outside)}, outside resource group {scope.group}" if outside else ""
     whose = f"belongs to resource group {printable(session.resource_group)}" if session.resource_group else ""
     advice = f"Tear it down with {GROUP}={group}." if group else "Tear it down with a group that has all of its hosts."
     return (

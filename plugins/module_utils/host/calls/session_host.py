@@ -224,7 +224,7 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     state = StateDirectory(arguments["state_directory"])
     ledger = LedgerFile(arguments["state_directory"], forgiving=True)
     meant = (arguments["session_name"], arguments["session_id"])
-    others = removal.sessions_of_others(state, *meant, arguments["scope"])
+    others = removal.sessions_of_others(engine, state, *meant, arguments["scope"])
     if meant[0] is not None:
         owner.check(engine, state, meant[0], arguments["asker"], others)
     if meant[0] is not None and meant[1] is None and not others and not check_mode:

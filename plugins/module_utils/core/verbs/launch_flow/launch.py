@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
+    PENDING,
     RUNNING,
     Record,
     read_record,
@@ -136,7 +137,8 @@ class Launch:
     def to_record(self, record: Mapping[str, Any], *of_state: str) -> list[Call]:
         """Return the calls by which all hosts that can be reached keep a record."""
         own = {host: {"recorded": self.state["recorded"][host]} for host in self.state["reachable"]}
-        return [call("session_record", own, {"records": [record]}, of_state, STATE_DIRECTORY)]
+        waits = {"witnesses": list(self.state["known"])} if record["status"] == PENDING else {}  # as `kept_by`
+        return [call("session_record", own, {"records": [{**record, **waits}]}, of_state, STATE_DIRECTORY)]
 
 
 def look_step(request: Mapping[str, Any], hosts: Sequence[str], peers_of: Sequence[str] = ()) -> State:

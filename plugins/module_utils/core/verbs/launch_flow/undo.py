@@ -11,7 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, PENDING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ERROR,
+    PENDING,
+    Record,
+    kept_by,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import advance as revise
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     ADVICE,
@@ -26,7 +31,7 @@ def failed(launch: Launch, failures: list[str], unreachable: list[str]) -> State
     """Undo what was made of a session that could not be started; what works of one that runs stays."""
     state, name = launch.state, launch.state["session_name"]
     sick = list(launch.sick_hosts())
-    record = encode(_failed_record(launch.record, failures, unreachable, sick))
+    record = encode(_failed_record(launch, failures, unreachable, sick))
     again = bool(unreachable or sick) and state["fresh"] and not launch.is_last
     state.update(failures=failures, failed_record=record, again=again, replicas=[])
     if not state["fresh"]:
@@ -92,7 +97,7 @@ def keep(launch: Launch, reasons: list[str], sick: Sequence[str], waits_for: str
 
     waits_for: what else than sick hosts is no reason of its own, as the beginning of a sentence.
     """
-    record = encode(_failed_record(launch.record, reasons, [], sick, waits_for))
+    record = encode(_failed_record(launch, reasons, [], sick, waits_for))
     launch.state.update(failures=reasons, failed_record=record)
     if record is None:
         return launch.over(ERROR, reasons)
@@ -101,9 +106,10 @@ def keep(launch: Launch, reasons: list[str], sick: Sequence[str], waits_for: str
 
 
 def _failed_record(
-    record: Record, failures: list[str], unreachable: Sequence[str], sick: Sequence[str], waits_for: str = ""
+    launch: Launch, failures: list[str], unreachable: Sequence[str], sick: Sequence[str], waits_for: str = ""
 ) -> Record | None:
     """Return what becomes of a session that came from the queue: it waits on, or it has ended; None for others."""
+    record = launch.record
     if record.queue is None or not failures:
         return None
     # One of its hosts may have made the next revision, RUNNING, without being able to say so.
@@ -112,5 +118,6 @@ def _failed_record(
     if unreachable or sick:
         waits_for = f"{', '.join(unreachable or sick)} {'could not be reached' if unreachable else 'failed'}"
     if waits_for:
-        return revise(record, PENDING, f"{waits_for} while it was being started.", **changes)
+        waiting = revise(record, PENDING, f"{waits_for} while it was being started.", **changes)
+        return kept_by(waiting, launch.state["known"])
     return revise(record, ERROR, "It could not be started.", **changes)

@@ -40,7 +40,7 @@ ID = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 
 def waiting(group: str, *hosts: str) -> Record:
     record = new_record(ID, "alice", {"name": "train", "resource_group": group})
-    return replace(advance(record, PENDING, "No room.", queue=QueueTicket(1)), hosts=hosts)
+    return replace(advance(record, PENDING, "No room.", queue=QueueTicket(1)), hosts=hosts, witnesses=hosts)
 
 
 @pytest.mark.parametrize("group", ["a", "b", DEFAULT_GROUP, "gone", "empty"])

@@ -332,6 +332,7 @@ ACTS = st.one_of(
     st.tuples(st.just("run"), st.sampled_from([*GROUPS]), st.just("schedule"), st.none()),
     st.tuples(st.sampled_from(["lose", "bring back"]), st.none(), st.sampled_from(GROUPS[DEFAULT_GROUP]), st.none()),
     st.tuples(st.just("rename group"), st.just("pool_a"), st.none(), st.none()),
+    st.tuples(st.just("shrink group"), st.just("pool_b"), st.none(), st.none()),
     st.tuples(st.just("let time pass"), st.none(), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
 )
 
@@ -352,6 +353,9 @@ def test_a_run_touches_nothing_of_other_groups_and_leaves_nothing_outside_its_ow
                 swapped = "pool_a" if "pool_c" in world.groups else "pool_c"
                 old = "pool_c" if "pool_c" in world.groups else "pool_a"
                 world.groups[swapped] = world.groups.pop(old)
+                continue
+            if kind == "shrink group":
+                world.groups["pool_b"] = ["h3"] if "h2" in world.groups["pool_b"] else ["h2", "h3"]
                 continue
             if asked == "pool_a" and asked not in world.groups:
                 asked = "pool_c"
@@ -427,3 +431,47 @@ def test_a_teardown_for_another_group_leaves_one_of_the_default_group_whose_host
     run(world, "pool_a", "gc")
     run(world, DEFAULT_GROUP, "gc")
     assert (world.places("ash"), world.copies("ash")) == before
+
+
+def lose_records(world: World, *hosts: str) -> None:
+    """Let hosts lose what they know of sessions, and not what runs there."""
+    for host in hosts:
+        shutil.rmtree(world.hosts[host].root / "sessions")
+
+
+def test_what_a_host_has_lost_the_record_of_is_torn_down_by_that_of_another(world: World) -> None:
+    launch(world, of("pool_b", size=2, cpus="0.5", max_replicas_per_host=1))
+    lose_records(world, "h2")
+    before = world.places("ash")
+    assert before.keys() == {"ash-main1", "ash-sub1"}
+    for group in ("pool_a", DEFAULT_GROUP):
+        failure = run(world, group, "teardown", "ash")["failure"]
+        assert world.places("ash") == before
+    assert "Tear it down with session_resource_group=pool_b." in failure
+    assert "failure" not in run(world, "pool_b", "teardown", "ash")
+    assert (world.copies("ash"), world.places("ash")) == ({}, {})
+
+
+def test_what_no_host_knows_the_group_of_is_left_alone_and_named(world: World) -> None:
+    launch(world, of("pool_a", hosts=["h2"]))
+    ((key,),) = [{record.id for record in world.copies("ash").values()}]
+    lose_records(world, "h1", "h2")
+    for group in ("pool_a", "pool_b", DEFAULT_GROUP):
+        failure = run(world, group, "teardown", "ash")["failure"]
+        assert f"Session ash ({key}) has containers on h2, and no host says to which resource group" in failure
+        assert f"teardown_session_id={key}" in failure
+        assert world.places("ash") == {"ash-main1": "h2"}
+
+
+@pytest.mark.parametrize("members", [["h1"], ["h1", "h3"], []])
+def test_who_waits_in_a_group_that_shrank_is_torn_down_by_one_that_has_all_who_know_it(
+    world: World, members: list[str]
+) -> None:
+    waiting_in_pool_a(world)
+    world.groups["pool_a"] = members
+    for group in filter(world.groups.get, ("pool_a", "pool_b")):
+        failure = run(world, group, "teardown", "ash")["failure"]
+        assert f"Tear it down with session_resource_group={DEFAULT_GROUP}." in failure
+    assert world.copies("ash").keys() == {"h1", "h2"}
+    assert "failure" not in run(world, DEFAULT_GROUP, "teardown", "ash")
+    assert world.copies("ash") == {}
