@@ -246,6 +246,10 @@ host:
       description: Whether the ledger cannot be read, so that C(reservations) is empty; only with whole records.
       type: bool
       returned: if usable
+    private:
+      description: Places that no session may mount, and what is there.
+      type: dict
+      returned: if usable
     signature:
       description: A digest of all that decides whether a session that waits gets room on this host.
       type: str

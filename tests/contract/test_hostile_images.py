@@ -31,7 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     NO_LABELS,
     Engine,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     Record,
     started,
@@ -40,6 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
+    INVENTORY,
     Host,
     Session,
     has_ended,
@@ -170,6 +171,22 @@ def test_nobody_becomes_root_by_the_copy_of_another_host(host: Host) -> None:
     assert "capabilities is" in str(error.value)
     assert session.files.read_record() == session.record
     assert session.repair()["actions"] == []
+
+
+def test_no_folder_of_a_site_shows_the_host_s_own_secrets(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = host.state.label_key_file
+    for root in (host.state.root, host.state.root.parent, key, Path("/"), Path("/var/run"), Path("/etc")):
+        monkeypatch.setitem(INVENTORY, "cluster_compute_mount_roots", [str(root)])
+        with pytest.raises(InvalidInput, match="would show sessions"):
+            host.plan(mounts=[f"{root}:/mnt"])
+    root = host.folder / "data"
+    root.mkdir()
+    monkeypatch.setitem(INVENTORY, "cluster_compute_mount_roots", [str(root)])
+    assert host.plan(mounts=[f"{root}:/mnt"]).plan["hosts"][HERE]["mount_roots"] == [str(root)]
+    engine = host.engine.details()["root"]
+    monkeypatch.setitem(INVENTORY, "cluster_compute_mount_roots", [engine])
+    with pytest.raises(InvalidInput, match="would show the session"):
+        host.plan(mounts=[f"{engine}/volumes:/mnt"])
 
 
 def test_what_an_earlier_release_made_is_told_and_left_as_it_is(host: Host) -> None:

@@ -330,6 +330,7 @@ class Engine:
             "remaps_users": "name=userns" in (info.get("SecurityOptions") or ()),
             "runtimes": dict(info.get("Runtimes") or {}),
             "default_runtime": str(info.get("DefaultRuntime") or ""),
+            "root": str(info.get("DockerRootDir") or "/var/lib/docker"),
             # Stores of different kinds give the same image different ids.
             "image_store": "containerd" if "containerd.snapshotter" in str(info.get("DriverStatus")) else "docker",
         }
@@ -340,7 +341,6 @@ class Engine:
         return {
             **self._facts_of(info),
             "storage_driver": str(info.get("Driver")),
-            "root": str(info.get("DockerRootDir") or "/var/lib/docker"),
             "backing": dict(info.get("DriverStatus") or []).get("Backing Filesystem", ""),
             "cgroup": str(info.get("CgroupVersion") or "1"),
             "live_restore": bool(info.get("LiveRestoreEnabled")),

@@ -69,7 +69,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     hosts_from_facts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import drivers_of, roots_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
+    drivers_of,
+    exposed,
+    roots_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import (
     engine_without_rules,
     why_no_endpoint,
@@ -470,7 +474,9 @@ class Planner(ABC):
         for host in hosts_from_facts(reached, inventory):
             own = next((copy for copy in self.facts[host.name].records if copy.id == record.id), None)
             if own is None or is_stub(own) or own.revision < record.revision:
-                roots, drivers = roots_of(inventory, host.name), drivers_of(inventory, host.name)
+                private = self.facts[host.name].private
+                roots = {root: exposed(root, private) for root in roots_of(inventory, host.name)}
+                drivers = drivers_of(inventory, host.name)
                 check_plan(record.plan, host.name, roots, drivers, host.devices)
 
     def _wants_replacement(self, record: Record) -> bool:

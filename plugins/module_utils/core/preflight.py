@@ -70,6 +70,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
     NETWORK_FILESYSTEMS,
     data_of_hosts,
+    exposed,
     mount_problems,
     roots_of,
     sharing_problems,
@@ -940,6 +941,14 @@ def _roots(check: Check, results: Results) -> None:
                     f"{root} (cluster_compute_mount_roots) does not exist.",
                     "The folder is there.",
                     "Make or mount it, or leave it out of the variable.",
+                )
+            elif shown := exposed(found["real"], host_facts["host"].get("private") or {}):
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{root} (cluster_compute_mount_roots) would show sessions {shown}.",
+                    "Sessions are given folders with data alone.",
+                    "Name folders without it, such as [/srv/shared].",
                 )
             else:
                 remote = found["filesystem"] in NETWORK_FILESYSTEMS

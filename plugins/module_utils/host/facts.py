@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     EngineError,
     container_name,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import SOCKET
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
     DamagedLedger,
     LedgerFile,
@@ -218,8 +219,22 @@ def _facts(
         "ports": _ports(link.listening_ports(), entries),
         "images": {reference: _image(engine, reference) for reference in sorted(images)},
         "paths": {path: _path(path) for path in sorted(set(paths))},
+        "private": private_places(state),
         "volumes": {name: engine.volume(name) for name in sorted(set(volumes))},
     }
+
+
+def private_places(state: StateDirectory) -> dict[str, str]:
+    """Return what of this host no session may mount, by where it really is."""
+    places = {
+        str(state.root): "the state of sessions",
+        str(state.label_key_file): "the key that proves records",
+        os.path.dirname(RUNTIME_ON_HOST): "programs that run as root",
+        SOCKET: "Docker Engine's socket",
+        folders.BIND_MOUNTS: "what sessions mount",
+        "/etc": "the host's settings",
+    }
+    return {os.path.realpath(place): what for place, what in places.items()}
 
 
 def _path(path: str) -> dict[str, Any]:

@@ -28,7 +28,8 @@ class EngineFacts:
     cdi: whether it hands over CDI devices. image_store: the kind, which gives the ids. remaps_users: whether users of
     containers are others on the host (``userns-remap``).
     no_rules: where it was told to write no firewall rules for containers; empty where it writes them.
-    stale_runtime: why replicas would start by another runtime than the engine's default; empty where they do not.
+    stale_runtime: why replicas would start by another runtime than the engine's default; empty where they do not. root:
+    where it keeps images and containers.
     """
 
     version: str = ""
@@ -40,6 +41,7 @@ class EngineFacts:
     remaps_users: bool = False
     no_rules: str = ""
     stale_runtime: str = ""
+    root: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,8 @@ class HostFacts:
     by session, what this host is called in its plan. silent_peers: of the sessions that were asked for, run here and
     have other hosts, which of these do not answer in any way. not_waiting: ids of sessions that run here and do not
     wait for a host that is lost, but are replaced or ended. clock: seconds since its boot, by which reservations run
-    out. signature: tells whether anything has changed that a session may wait for.
+    out. signature: tells whether anything has changed that a session may wait for. private: places that are not for
+    sessions, and what is there.
     """
 
     usable: bool = True
@@ -216,6 +219,7 @@ class HostFacts:
     not_waiting: tuple[str, ...] = ()
     clock: float = 0.0
     signature: str = ""
+    private: dict[str, str] = field(default_factory=dict)
 
 
 def read_facts(data: Mapping[str, Any], host: str = "The host") -> HostFacts:

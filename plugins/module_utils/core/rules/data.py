@@ -56,6 +56,9 @@ OWN_MEMORY = "tmpfs"
 """The type of file system that the local driver mounts from nowhere else. Each other one the site has to allow by name,
 as "local:nfs": a file server trusts the host that mounts, so what it gives is no less than a path of the host."""
 
+PARTLY_PRIVATE = ("/etc",)
+"""What sessions may not mount as a whole, while a site may allow folders in it, such as /etc/ssl/certs."""
+
 WRITES, READS = "writes", "reads"
 """What a host does to prove that a folder is the same on all hosts of a session."""
 
@@ -104,6 +107,17 @@ def drivers_of(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
     return (LOCAL_DRIVER,) if found is None else found
 
 
+def exposed(path: str, private: Mapping[str, str]) -> str:
+    """Return what is not for sessions and a folder would show them; empty where that is nothing.
+
+    path: where it really is. private: places that are not for sessions, and what is there.
+    """
+    for place, what in private.items():
+        if is_below(place, path) or (is_below(path, place) and place not in PARTLY_PRIVATE):
+            return f"{place} ({what})"
+    return ""
+
+
 def mount_problems(
     request: Request, hosts: Sequence[str], facts: Mapping[str, HostFacts], inventory: Mapping[str, Any]
 ) -> list[Problem]:
@@ -150,6 +164,19 @@ def _outside(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, 
     if not any(is_below(str(mount.source), root) for root in roots):
         return f"On {{hosts}} the site allows only what is below {_text(', '.join(roots))} ({ROOTS})."
     return ""
+
+
+def _private(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
+    """Judge what the folder that allows the path, and the path, would show to sessions."""
+    found = _path(facts, mount)
+    for root in roots_of(inventory, host):
+        if is_below(str(mount.source), root) and (shown := exposed(found.ancestors[root], facts.private)):
+            return (
+                f"{_text(root)} ({ROOTS} of {{hosts}}) would show sessions {_text(shown)}. Who runs the site names "
+                "folders without it."
+            )
+    shown = exposed(found.real, {facts.engine.root: "Docker Engine's data"}) if facts.engine.root else ""
+    return f"On {{hosts}} it would show the session {_text(shown)}. Mount another folder." if shown else ""
 
 
 def _escaped(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
@@ -236,7 +263,7 @@ def _conflict(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str,
     return f"On {{hosts}} there is a volume of this name: {_text(why)}" if why else ""
 
 
-_PATH_RULES = (_outside, _escaped, _missing, _otherwise)
+_PATH_RULES = (_outside, _private, _escaped, _missing, _otherwise)
 _VOLUME_RULES = (_driver, _conflict)
 
 

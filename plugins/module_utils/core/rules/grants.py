@@ -9,7 +9,7 @@ inventory before anything is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan, show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
@@ -29,10 +29,11 @@ REMEDY = (
 )
 
 
-def check_plan(data: object, host: str, roots: Sequence[str], drivers: Sequence[str], devices: Devices) -> None:
+def check_plan(data: object, host: str, roots: Mapping[str, str], drivers: Sequence[str], devices: Devices) -> None:
     """Refuse a plan that no launch makes, or that gives replicas of a host more than the site grants there.
 
-    host: its name in the plan. roots, drivers, devices: what the inventory says of it (`rules.data`, `rules.capacity`).
+    host: its name in the plan. roots, drivers, devices: what the inventory says of it (`rules.data`, `rules.capacity`);
+    of roots also what each would show that is not for sessions.
     Which capabilities and limits a request may have follows from its form. Raises InvalidPlan, a sentence each.
     """
     plan = validate_plan(data)
@@ -41,11 +42,15 @@ def check_plan(data: object, host: str, roots: Sequence[str], drivers: Sequence[
         raise InvalidPlan([*problems, REMEDY])
 
 
-def _excesses(plan: Plan, host: str, roots: Sequence[str], drivers: Sequence[str], devices: Devices) -> Iterator[str]:
+def _excesses(
+    plan: Plan, host: str, roots: Mapping[str, str], drivers: Sequence[str], devices: Devices
+) -> Iterator[str]:
     for root in plan.hosts[host].mount_roots:
         # Links in the path of a root are followed, those below it are not: a folder below a root is none.
         if root not in roots:
             yield f"The plan mounts what is below {show(root)} on {host}, which its {ROOTS} do not have."
+        elif roots[root]:
+            yield f"The plan mounts what is below {show(root)} on {host}, which would show {show(roots[root])}."
     for mount in Request.from_dict(plan.request).mounts:
         if mount.volume is not None and not is_allowed_driver(mount, drivers):
             wanted = show(driver_of(mount))

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
@@ -16,17 +17,21 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.repai
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what was put back, or would be; failed, with all that was done, where a session could not be."""
+    state = StateDirectory(arguments["state_directory"])
     allocatable = Allocatable.from_dict(arguments["allocatable"]) if arguments["allocatable"] else None
 
     def evaluate(record: Record, host: str) -> None:
         # What a plan may hold takes long to import, and a host that has its records does without.
+        from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import exposed
         from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.grants import check_plan
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import private_places
 
-        devices = allocatable.devices if allocatable else ()
-        check_plan(record.plan, host, arguments["mount_roots"], arguments["volume_drivers"], devices)
+        devices, private = allocatable.devices if allocatable else (), private_places(state)
+        roots = {root: exposed(os.path.realpath(root), private) for root in arguments["mount_roots"]}
+        check_plan(record.plan, host, roots, arguments["volume_drivers"], devices)
 
     done = repair_host(
-        StateDirectory(arguments["state_directory"]),
+        state,
         arguments["host"],
         {key: read_record(record, key) for key, record in arguments["records"].items()},
         arguments["public_keys"],

@@ -34,6 +34,51 @@ def request(*mounts):
     return parse_request({"session_name": "demo", "session_image": "a", "session_mounts": list(mounts)})
 
 
+PRIVATE = {
+    "/var/lib/cluster-compute": "the state of sessions",
+    "/usr/local/lib/cluster-compute": "programs that run as root",
+    "/run/docker.sock": "Docker Engine's socket",
+    "/etc": "the host's settings",
+}
+
+
+@pytest.mark.parametrize(
+    ("root", "really", "shown"),
+    [
+        ("/", "/", "/var/lib/cluster-compute (the state of sessions)"),
+        ("/var/lib", "/var/lib", "/var/lib/cluster-compute (the state of sessions)"),
+        ("/var/lib/cluster-compute", "/var/lib/cluster-compute", "/var/lib/cluster-compute (the state of sessions)"),
+        ("/srv", "/var/lib/cluster-compute/sessions", "/var/lib/cluster-compute (the state of sessions)"),
+        ("/usr", "/usr", "/usr/local/lib/cluster-compute (programs that run as root)"),
+        ("/run", "/run", "/run/docker.sock (Docker Engine's socket)"),
+        ("/etc", "/etc", "/etc (the host's settings)"),
+        ("/etc/ssl/certs", "/etc/ssl/certs", ""),
+        ("/var/lib/data", "/var/lib/data", ""),
+        ("/var/lib/cluster-compute-data", "/var/lib/cluster-compute-data", ""),
+        ("/usr/share", "/usr/share", ""),
+        ("/srv", "/srv", ""),
+    ],
+)
+def test_a_root_that_would_show_what_is_not_for_sessions_allows_nothing(root, really, shown):
+    source = f"{root.rstrip('/')}/a"
+    real = f"{really.rstrip('/')}/a"
+    found = facts(source, {host: {"real": real, "ancestors": {root: really, source: real}} for host in HOSTS})
+    for of_host in found.values():
+        of_host["private"] = PRIVATE
+    problems = check(f"{source}:/b", found, {host: {ROOTS: [root]} for host in HOSTS})
+    message = f"{root} ({ROOTS} of h1, h2, h3) would show sessions {shown}. Who runs the site names folders without it."
+    assert [problem.partition(": ")[2] for problem in problems] == ([message] if shown else []), problems
+
+
+@pytest.mark.parametrize(("source", "is_shown"), [("/srv", True), ("/srv/docker/volumes", True), ("/srv/a", False)])
+def test_nobody_mounts_what_the_engine_keeps(source, is_shown):
+    found = {host: {**own, "engine": {"root": "/srv/docker"}} for host, own in facts(source).items()}
+    problems = check(f"{source}:/b", found)
+    assert ["it would show the session /srv/docker (Docker Engine's data)" in problem for problem in problems] == (
+        [True] if is_shown else []
+    )
+
+
 def mount_of(mount):
     return request(mount).mounts[0]
 

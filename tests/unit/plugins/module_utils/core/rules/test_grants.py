@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
     path_facts,
 )
 
-GRANTED: dict[str, Any] = {"roots": ["/a", "/srv"], "drivers": ["local"], "devices": (("gpu", ("/dev/g0",)),)}
+GRANTED: dict[str, Any] = {"roots": {"/a": "", "/srv": ""}, "drivers": ["local"], "devices": (("gpu", ("/dev/g0",)),)}
 INVENTORY = {"cluster_compute_mount_roots": ["/a", "/srv"], "cluster_compute_accelerators": {"gpu": ["/dev/g0"]}}
 
 
@@ -51,9 +51,10 @@ def test_what_the_site_grants_may_be_made() -> None:
 @pytest.mark.parametrize(
     ("less", "why"),
     [
-        ({"roots": []}, r"below '/srv' on h1, which its cluster_compute_mount_roots do not have"),
+        ({"roots": {}}, r"below '/srv' on h1, which its cluster_compute_mount_roots do not have"),
         # A root of the plan may be a link that a user has made below one of the site's.
-        ({"roots": ["/", "/srv/data"]}, r"below '/srv' on h1"),
+        ({"roots": {"/": "", "/srv/data": ""}}, r"below '/srv' on h1"),
+        ({"roots": {"/srv": "/srv/state (the state)"}}, r"would show '/srv/state \(the state\)'"),
         ({"drivers": []}, r"a volume of 'local' on h1, which its cluster_compute_volume_drivers do not have"),
         ({"devices": (("gpu", ("/dev/g1",)),)}, r"gives main1 the 'gpu' '/dev/g0' of h1"),
         ({"devices": (("tpu", ("/dev/g0",)),)}, r"gives main1 the 'gpu' '/dev/g0' of h1"),
