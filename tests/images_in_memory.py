@@ -96,7 +96,8 @@ class Images:
 class Incoming:
     """What comes from a server on another host; nothing where that cannot be reached, or knows another token."""
 
-    def __init__(self, host: Any, now: float, port: int, fingerprint: str, token: str) -> None:
+    def __init__(self, host: Any, now: float, port: int, fingerprint: str, token: str, source: str) -> None:
+        assert source == f"192.0.2.{NOW.host.number}"
         self.count, self._host, self._port = 0, host, port
         if not host.is_up or port not in host.servers or host.servers[port].until <= now:
             raise StreamError("it cannot be reached")

@@ -26,7 +26,7 @@ PACKAGES = ("kmod", "libkmod2", "busybox-static", "iputils-ping", "libcap2")
 """What the virtual machine needs beside the kernel, unpacked and not installed."""
 VIRTIOFSD = "/usr/lib/qemu/virtiofsd"
 """A part of Debian 12's package of QEMU."""
-SECONDS = 1200
+SECONDS = 1800
 MODULES = ("virtio_pci", "virtiofs", "overlay")
 
 INIT = """#!/bin/busybox sh

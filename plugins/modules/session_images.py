@@ -68,6 +68,10 @@ options:
     description:
       - Address on which this host serves, or by which it reaches the server.
     type: str
+  source:
+    description:
+      - Address of this host by which it reaches the server, with O(state=received). By default any.
+    type: str
   ports:
     description:
       - First and last port of those that a server may use.

@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import (
     run_in_background,
     start_of,
@@ -62,12 +63,14 @@ def listen(address: str, first: int, last: int) -> socket.socket:
     Raises StreamError where all are taken for `PORT_WAIT` seconds, or the address is not this host's.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    vrf = link.vrf_of(address)
     deadline = time.monotonic() + PORT_WAIT
     while True:
         for port in range(first, last + 1):
             listener = socket.socket(family, socket.SOCK_STREAM)
             try:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                link.enter_vrf(listener, vrf)
                 listener.bind((address, port))
                 listener.listen(8)
                 return listener
@@ -77,6 +80,21 @@ def listen(address: str, first: int, last: int) -> socket.socket:
         if time.monotonic() >= deadline:
             raise StreamError(f"It cannot listen: {problem}.")
         time.sleep(0.5)
+
+
+def connect(target: tuple[str, int], seconds: float, own: str | None, vrf: str) -> socket.socket:
+    """Return a connection from the address *own* of this host, None for any, and in its VRF. Raises OSError."""
+    connection = socket.socket(socket.AF_INET6 if ":" in target[0] else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(seconds)
+        link.enter_vrf(connection, vrf)
+        if own:
+            connection.bind((own, 0))
+        connection.connect(target)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def identity() -> tuple[ssl.SSLContext, str]:
@@ -198,8 +216,11 @@ def _watch(connection: socket.socket) -> None:
 class Incoming:
     """An image on its way to this host; iterating yields the archive. count: the bytes that came so far."""
 
-    def __init__(self, address: str, port: int, fingerprint: str, secret: str) -> None:
-        """Connect. Raises StreamError where nobody answers, or somebody else than was told."""
+    def __init__(self, address: str, port: int, fingerprint: str, secret: str, source: str | None = None) -> None:
+        """Connect. Raises StreamError where nobody answers, or somebody else than was told.
+
+        source: the address of this host to connect from, None for any.
+        """
         self.count = 0
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -207,7 +228,7 @@ class Incoming:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         try:
-            plain = socket.create_connection((address, port), timeout=CONNECT)
+            plain = connect((address, port), CONNECT, source, link.vrf_of(source))
         except OSError as error:
             raise StreamError(f"it cannot be reached at {address} port {port} ({error.strerror or error})") from None
         try:

@@ -17,6 +17,7 @@ import ipaddress
 import itertools
 import json
 import os
+import socket
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -113,7 +114,8 @@ def delete_interface(pid: int, address: str) -> None:
 class Vxlan:
     """One VXLAN device as the plan wants it. *port* is the UDP port, *mtu* in bytes, *alias* marks the owner.
 
-    *device* is the link it goes through, where *local* is an address that is valid on that link only.
+    *device* is the link it goes through where *local* is an address that is valid on that link only, or the VRF of
+    *local*: packets take the routes of the VRF then, and come from there alone.
     """
 
     name: str
@@ -203,7 +205,7 @@ def create_vxlan(link: Vxlan) -> None:
         run(["ip", "link", "set", "dev", link.name, "mtu", str(link.mtu), "up"])
     except LinkError as error:
         delete_link(link.name)
-        raise port_error(error, link.port) from error
+        raise port_error(error, link.port, link.local) from error
 
 
 SOCKET_SETTINGS = ("external", "gbp", "gpe", "udp_zero_csum6_rx", "remcsum_rx", "vnifilter", "localbind")
@@ -215,8 +217,12 @@ and queues, and few enough that no replica fills the table of connections by the
 IN_USE = "Address already in use"
 
 
-def port_holder(port: int, links: Links) -> str:
-    """Return who holds UDP *port*, so that no overlay of a session can have it here; empty where one can."""
+def port_holder(port: int, links: Links, local: str | None = None) -> str:
+    """Return who holds UDP *port*, so that no overlay of a session can have it here; empty where one can.
+
+    local: the underlay address. A socket in a VRF and one outside of every VRF exclude each other.
+    """
+    vrf = vrf_of(local, links)
     there = [
         link
         for link in links
@@ -225,23 +231,35 @@ def port_holder(port: int, links: Links) -> str:
     for link in there:
         if any(link["linkinfo"]["info_data"].get(name) for name in SOCKET_SETTINGS):
             return f"the link {link['ifname']}, a VXLAN as Open vSwitch, Cilium and Calico have it"
+        other = next((_vrf_of(lower, links) for lower in links if lower["ifname"] == _lower(link)), "")
+        if bool(other) != bool(vrf) and _is_ipv6(link) == (":" in (local or "")):
+            where = f"in the VRF {other}" if other else f"outside of the VRF {vrf}, in which the underlay address is"
+            return f"the link {link['ifname']}, a VXLAN {where}"
     if there or not any((entry["port"], entry["protocol"]) == (port, "udp") for entry in listening_ports()):
         return ""
     return _program_at(port) or "something else than a program of this host"
 
 
-def why_no_port(port: int, links: Links) -> str:
+def _is_ipv6(vxlan: Mapping[str, Any]) -> bool:
+    return any(name in vxlan["linkinfo"]["info_data"] for name in ("local6", "remote6", "group6"))
+
+
+def _lower(vxlan: Mapping[str, Any]) -> object:
+    return vxlan["linkinfo"]["info_data"].get("link")
+
+
+def why_no_port(port: int, links: Links, local: str | None = None) -> str:
     """Return why overlays of sessions cannot have UDP *port* on this host, in full sentences; empty where they can."""
-    holder = port_holder(port, links)
+    holder = port_holder(port, links, local)
     return holder and (
         f"UDP port {port}, which overlays of sessions need (cluster_compute_vxlan_port), is held by {holder}. Give "
         "that another port, or set cluster_compute_vxlan_port for all hosts to another and run prepare_hosts."
     )
 
 
-def port_error(error: LinkError, port: int) -> LinkError:
+def port_error(error: LinkError, port: int, local: str) -> LinkError:
     """Return *error*, or what says who holds the port of a VXLAN where it could not be had."""
-    why = why_no_port(port, details()) if IN_USE in str(error) else ""
+    why = why_no_port(port, details(), local) if IN_USE in str(error) else ""
     return PortTaken(why) if why else error
 
 
@@ -333,13 +351,14 @@ MOST_ROUTES = 64
 """Peers whose routes are asked for each by itself, where some have none."""
 
 
-def ways(peers: Iterable[str], local: str | None = None) -> dict[str, list[dict[str, Any]]]:
+def ways(peers: Iterable[str], local: str | None = None, vrf: str = "") -> dict[str, list[dict[str, Any]]]:
     """Return by peer the ways that packets to it take, more than one where a route has several next hops.
 
     Each has dev, and mtu where the route has one of its own. local: the address that they are sent from, as a rule may
-    choose the route by it. A peer to which no route leads has none.
+    choose the route by it. vrf: the one of *local*. A peer to which no route leads has none.
     """
-    wanted = {peer: f"route get fibmatch {peer}" + (f" from {local}" if local else "") for peer in peers}
+    how = (f" from {local}" if local else "") + (f" vrf {vrf}" if vrf else "")
+    wanted = {peer: f"route get fibmatch {peer}{how}" for peer in peers}
     try:
         lines = run(["ip", "-j", "-batch", "-"], "".join(f"{line}\n" for line in wanted.values())).splitlines()
         found = dict(zip(wanted, map(json.loads, lines)))
@@ -371,9 +390,12 @@ def arrivals(local: str | None, peers: Iterable[str]) -> tuple[str, ...]:
 
     Those by which this host sends to them, and the one that has *local*, this host's own address among theirs. An
     address that routing brings here, on the loopback or a dummy interface, may be reached by any port of the host,
-    also by one that is down now. None where no peer is known and nothing tells.
+    also by one that is down now. What comes by a port of a VRF is shown to rules as coming by the VRF (Linux,
+    Documentation/networking/vrf). None where no peer is known and nothing tells.
     """
     links = details()
+    if vrf := vrf_of(local, links):
+        return (vrf,)
     by_name = {link["ifname"]: link for link in links}
     names = {way["dev"] for found in ways(peers, local).values() for way in found}
     own = [link for link in links if local and _has(link, local)]
@@ -401,8 +423,10 @@ def _carries_nothing(link: Mapping[str, Any]) -> bool:
     return "LOOPBACK" in link.get("flags", ()) or _kind(link) == "dummy"
 
 
-_is_routed = _carries_nothing
-"""Tell whether it is by routing that others reach the addresses of a link."""
+def _is_routed(link: Mapping[str, Any]) -> bool:
+    """Tell whether it is by routing that others reach the addresses of a link."""
+    return _carries_nothing(link) or _kind(link) == "vrf"
+
 
 PORT_KINDS = ("", "bond", "vlan", "team")
 """Kinds of links at whose other end there is a cable; hardware has none."""
@@ -461,13 +485,8 @@ def underlay(wanted: str | None, links: Links) -> dict[str, Any]:
 def _underlay(address: str, link: Mapping[str, Any], links: Links) -> dict[str, Any]:
     """Return what tunnels use that end at an address of *link*."""
     vrf = _vrf_of(link, links)
-    if vrf:
-        raise LinkError(
-            f"The address {address} of {link['ifname']} is in the VRF {vrf}, in which tunnels of sessions do not run. "
-            "Set cluster_compute_underlay_address to an address outside of every VRF."
-        )
     mtus = {entry["ifname"]: int(entry["mtu"]) for entry in links}
-    ways_out = _ways_by_routing(address, links) if _is_routed(link) else _ways_beside(address, link, mtus)
+    ways_out = _ways_by_routing(address, links, vrf) if _is_routed(link) else _ways_beside(address, link, mtus, vrf)
     found = [(way["dev"], min(mtus[way["dev"]], way["mtu"] or mtus[way["dev"]])) for way in ways_out]
     if not found:
         raise LinkError(
@@ -478,7 +497,7 @@ def _underlay(address: str, link: Mapping[str, Any], links: Links) -> dict[str, 
     return {"address": address, "interface": found[0][0], "mtu": min(mtu for _name, mtu in found)}
 
 
-def _ways_beside(address: str, link: Mapping[str, Any], known: Collection[str]) -> list[dict[str, Any]]:
+def _ways_beside(address: str, link: Mapping[str, Any], known: Collection[str], vrf: str) -> list[dict[str, Any]]:
     """Return the ways to the subnet of an interface's address: its own, and that of a second one in the same subnet."""
     subnet = next(
         ipaddress.ip_network(f"{entry['local']}/{entry['prefixlen']}", strict=False)
@@ -489,16 +508,16 @@ def _ways_beside(address: str, link: Mapping[str, Any], known: Collection[str]) 
     own: list[dict[str, Any]] = [{"dev": link["ifname"], "mtu": None}]
     if other is None:
         return own
-    beside = [way for way in ways([other], address)[other] if not way["gateway"] and way["dev"] in known]
+    beside = [way for way in ways([other], address, vrf)[other] if not way["gateway"] and way["dev"] in known]
     return [*own, *(way for way in beside if way["dev"] != link["ifname"])]
 
 
-def _ways_by_routing(address: str, links: Links) -> list[dict[str, Any]]:
+def _ways_by_routing(address: str, links: Links, vrf: str) -> list[dict[str, Any]]:
     """Return the ways by which a host with an address that is only routed reaches others.
 
     All by a gateway or to a single address, and the default route where there are no others.
     """
-    usable = {link["ifname"] for link in links if not _carries_nothing(link) and not _vrf_of(link, links)}
+    usable = {link["ifname"] for link in links if not _is_routed(link) and _vrf_of(link, links) == vrf}
     family = "-6" if ":" in address else "-4"
     routes = _json(["ip", "-j", family, "route", "show", "table", "all"])
     found = [
@@ -516,6 +535,20 @@ def _vrf_of(link: Mapping[str, Any], links: Links) -> str:
         return str(link["ifname"])
     master = next((entry for entry in links if entry["ifname"] == link.get("master")), None)
     return str(link["master"]) if master is not None and _kind(master) == "vrf" else ""
+
+
+def vrf_of(local: str | None, links: Links | None = None) -> str:
+    """Return the VRF in which this host has the address *local*; empty where it is in none, or not of this host."""
+    if not local:
+        return ""
+    every = details() if links is None else links
+    return next((_vrf_of(link, every) for link in every if _has(link, local)), "")
+
+
+def enter_vrf(channel: socket.socket, vrf: str) -> None:
+    """Have a socket use the addresses and routes of *vrf*; nothing is changed where that is empty. Raises OSError."""
+    if vrf:
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, vrf.encode())
 
 
 def _devices(routes: Iterable[Mapping[str, Any]]) -> set[str]:

@@ -111,8 +111,9 @@ def start(
     in the network of the host. Raises ProbeError, and leaves nothing behind then.
     """
     others = list(peers)
+    vrf = link.vrf_of(own.endpoint)
     listener = image_stream.listen(own.endpoint, *ports)
-    plain = _plain(own.endpoint, *encrypted) if encrypted else None
+    plain = _plain(own.endpoint, *encrypted, vrf) if encrypted else None
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     control.bind(_door(token))
     control.listen(4)
@@ -132,9 +133,9 @@ def start(
         to_child.settimeout(30)
         _expect(to_child)
         where = ["link", "add", "name", LINK, "netns", str(pid), "type", "vxlan", "id", str(vni), "local", own.endpoint]
-        link.run(["ip", *where, "dstport", str(port), "nolearning", "proxy"])
+        link.run(["ip", *where, "dstport", str(port), "nolearning", "proxy", *(["dev", vrf] if vrf else [])])
         to_child.sendall(b"\n")
-        _expect(to_child, port)
+        _expect(to_child, port, own.endpoint)
     except (OSError, SessionError) as error:
         image_stream.end_server(**server)
         with contextlib.suppress(ChildProcessError):
@@ -145,13 +146,14 @@ def start(
     return {"server": server, "port": tcp, "udp": udp}
 
 
-def _plain(address: str, first: int, last: int) -> socket.socket:
+def _plain(address: str, first: int, last: int, vrf: str = "") -> socket.socket:
     """Return a socket at the first UDP port that is free. Raises ProbeError."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     problem = ""
     for port in range(first, last + 1):
         channel = socket.socket(family, socket.SOCK_DGRAM)
         try:
+            link.enter_vrf(channel, vrf)
             channel.bind((address, port))
             return channel
         except OSError as error:
@@ -165,8 +167,11 @@ def _door(token: str) -> str:
     return f"\0{PROCESS_NAME}-{token[:16]}"
 
 
-def _expect(channel: socket.socket, port: int = 0) -> None:
-    """Read the line with which the other side says that it is ready, or why it is not. port: of the tunnel."""
+def _expect(channel: socket.socket, port: int = 0, local: str = "") -> None:
+    """Read the line with which the other side says that it is ready, or why it is not.
+
+    port, local: of the tunnel, and the endpoint of it here.
+    """
     received = b""
     while not received.endswith(b"\n"):
         more = channel.recv(4096)
@@ -175,7 +180,7 @@ def _expect(channel: socket.socket, port: int = 0) -> None:
         received += more
     if received != b"ready\n":
         problem = link.LinkError(received.decode("utf-8", "replace").strip())
-        raise ProbeError(str(link.port_error(problem, port)))
+        raise ProbeError(str(link.port_error(problem, port, local)))
 
 
 def _become_the_process(
@@ -372,6 +377,7 @@ def _see_end(pid: int, began: int) -> None:
 def outside(address: str) -> Iterator[socket.socket]:
     """Give a socket at an address of this host."""
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        link.enter_vrf(channel, link.vrf_of(address))
         channel.bind((address, 0))
         yield channel
 
@@ -468,10 +474,11 @@ def try_ports(targets: Mapping[str, int], own: str, token: str) -> dict[str, dic
 
     The connection carries more than one packet holds, so the kernel has learned what a router on the way carries.
     """
+    vrf = link.vrf_of(own)
 
     def attempt(target: tuple[str, int]) -> dict[str, Any]:
         try:
-            with _connected(target, own, token, _CHECK) as connection:
+            with _connected(target, own, vrf, token, _CHECK) as connection:
                 connection.sendall(bytes(BULK))
                 _read(connection, 1)
                 plain = ":" not in target[0]
@@ -490,8 +497,9 @@ def measure(target: tuple[str, int], own: str, token: str, seconds: float, size:
 
     seconds, size: the most that one direction may take. Raises ProbeError.
     """
+    vrf = link.vrf_of(own)
     try:
-        with _connected(target, own, token, _DELAY) as connection:
+        with _connected(target, own, vrf, token, _DELAY) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             times = []
             for _number in range(ROUND_TRIPS):
@@ -499,12 +507,12 @@ def measure(target: tuple[str, int], own: str, token: str, seconds: float, size:
                 connection.sendall(b"\0")
                 _read(connection, 1)
                 times.append(time.perf_counter() - begin)
-        with _connected(target, own, token, _THERE) as connection:
+        with _connected(target, own, vrf, token, _THERE) as connection:
             connection.sendall(_PLAN.pack(seconds, size))
             _pour(connection, seconds, size)
             connection.settimeout(DRAIN + seconds)
             there = _COUNT.unpack(_read(connection, _COUNT.size))
-        with _connected(target, own, token, _BACK) as connection:
+        with _connected(target, own, vrf, token, _BACK) as connection:
             connection.sendall(_PLAN.pack(seconds, size))
             connection.settimeout(DRAIN + seconds)
             back = _drain(connection)
@@ -518,8 +526,8 @@ def _rate(counted: tuple[int, float]) -> float:
     return 8 * count / seconds if seconds > 0 else 0.0
 
 
-def _connected(target: tuple[str, int], own: str, token: str, kind: bytes) -> socket.socket:
-    connection = socket.create_connection(target, timeout=CONNECT, source_address=(own, 0))
+def _connected(target: tuple[str, int], own: str, vrf: str, token: str, kind: bytes) -> socket.socket:
+    connection = image_stream.connect(target, CONNECT, own, vrf)
     connection.sendall(token.encode() + kind)
     return connection
 

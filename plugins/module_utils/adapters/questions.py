@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Generic, TypeVar, Union
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
     NONCE_SIZE,
     QUESTION,
@@ -71,10 +72,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Echo:
-    """A request for a sign of life, from the network of process *pid*, 0 for the host's own."""
+    """A request for a sign of life, from the network of process *pid*, 0 for the host's own.
+
+    local: this host's underlay address, where *address* is a peer's.
+    """
 
     address: str
     pid: int = 0
+    local: str = ""
 
 
 def ask(questions: Iterable[Question], most_seconds: float = MOST_SECONDS) -> dict[Question, bool]:
@@ -176,6 +181,7 @@ class _Questions(_Exchange[Question]):
         channel = socket.socket(_FAMILY[version], socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             channel.setsockopt(*_ERRORS[version], 1)
+            link.enter_vrf(channel, link.vrf_of(wanted.local))
             channel.bind((wanted.local, 0))
         except OSError:
             channel.close()
@@ -200,13 +206,15 @@ class _Questions(_Exchange[Question]):
 
 
 class _Echoes(_Exchange[Echo]):
-    def source(self, wanted: Echo) -> tuple[int, int]:
-        return wanted.pid, ipaddress.ip_address(wanted.address).version
+    def source(self, wanted: Echo) -> tuple[int, int, str]:
+        return wanted.pid, ipaddress.ip_address(wanted.address).version, wanted.local
 
     def open(self, wanted: Echo) -> socket.socket:
-        pid, version = self.source(wanted)
+        pid, version, local = self.source(wanted)
         with _network_of(pid):
-            return socket.socket(_FAMILY[version], socket.SOCK_RAW | socket.SOCK_NONBLOCK, _ICMP[version])
+            channel = socket.socket(_FAMILY[version], socket.SOCK_RAW | socket.SOCK_NONBLOCK, _ICMP[version])
+        link.enter_vrf(channel, link.vrf_of(local))
+        return channel
 
     def message(self, wanted: Echo, nonce: bytes) -> tuple[bytes, tuple[str, int]]:
         version = ipaddress.ip_address(wanted.address).version

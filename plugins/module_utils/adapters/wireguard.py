@@ -90,8 +90,16 @@ class Traffic:
     sent: int
 
 
-def problem() -> str:
-    """Return why this host cannot have encrypted sessions, in full sentences; empty if it can."""
+def problem(local: str | None = None) -> str:
+    """Return why this host cannot have encrypted sessions, in full sentences; empty if it can.
+
+    local: its underlay address, None where that is not known.
+    """
+    if vrf := link.vrf_of(local):
+        return (
+            f"Its address {local} is in the VRF {vrf}, which WireGuard does not use. Set "
+            "cluster_compute_underlay_address to an address outside of every VRF."
+        )
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
         return "The Python library cryptography is not installed. Run the prepare_hosts playbook."
     try:

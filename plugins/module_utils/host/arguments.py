@@ -312,6 +312,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "allowed": {"type": "list", "elements": "str", "default": []},
             "archive": {"type": "path"},
             "address": {"type": "str"},
+            "source": {"type": "str"},
             "ports": {"type": "list", "elements": "int", "default": [8480, 8489]},
             "server": {"type": "dict", "default": {}},
             "servers": {"type": "list", "elements": "dict", "default": []},

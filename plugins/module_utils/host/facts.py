@@ -114,16 +114,17 @@ def host_facts(
         waited_for = signature(state, session_name, records, batches)
         wanted = {*images, *_pinned_images(session_name, records)}
         facts = _facts(engine, state, session_name, wanted, paths, volumes, underlay_address)
+        underlay = (facts.get("underlay") or {}).get("address", "")
         if encryption:
             from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
 
-            facts["encryption"] = wireguard.problem()
+            facts["encryption"] = wireguard.problem(underlay)
         facts["accelerators"] = {}
         if accelerators:
             from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.accelerators import detect
 
             facts["accelerators"] = detect(accelerators)
-        facts["silent_peers"] = _silent_peers(engine, state, records, peers_of) if peers_of else {}
+        facts["silent_peers"] = _silent_peers(engine, state, records, peers_of, underlay) if peers_of else {}
         facts["not_waiting"] = [record.id for record in records if _acts_on_loss(record)]
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
@@ -153,7 +154,7 @@ def host_facts(
 
 
 def _silent_peers(
-    engine: Engine, state: StateDirectory, records: list[Record], peers_of: Collection[str]
+    engine: Engine, state: StateDirectory, records: list[Record], peers_of: Collection[str], underlay: str
 ) -> dict[str, list[str]]:
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import silent_peers
 
@@ -162,7 +163,7 @@ def _silent_peers(
         session_id = docker_engine.session_id_of(entry["Labels"])
         if entry["State"] == "running" and session_id in peers_of and session_id not in pids:
             pids[session_id] = int((engine.inspect(entry["Id"]) or {}).get("State", {}).get("Pid") or 0)
-    return silent_peers(state, records, peers_of, {key: pid for key, pid in pids.items() if pid})
+    return silent_peers(state, records, peers_of, {key: pid for key, pid in pids.items() if pid}, underlay)
 
 
 def _acts_on_loss(record: Record) -> bool:
@@ -195,6 +196,7 @@ def _facts(
     tables = firewall.tables()
     overlays = firewall_rules.overlays_in_force(engine.uses_nftables(), tables)
     entries = [entry for entry in every if docker_engine.is_replica(entry)]
+    underlay = _underlay(underlay_address, links)
     return {
         "engine": {
             **{key: description[key] for key in description if key not in ("cpus", "memory", *OF_RUNTIMES)},
@@ -211,8 +213,10 @@ def _facts(
         ],
         "objects": _objects(state, entries, networks, links, tables),
         "overlays": overlays.to_dict() if overlays is not None else None,
-        "no_overlay": link.why_no_port(overlays.port if overlays is not None else link.VXLAN_PORT, links),
-        "underlay": _underlay(underlay_address, links),
+        "no_overlay": link.why_no_port(
+            overlays.port if overlays is not None else link.VXLAN_PORT, links, (underlay or {}).get("address")
+        ),
+        "underlay": underlay,
         "addresses": link.addresses(links),
         "subnets": sorted({*link.subnets(links), *_network_subnets(networks)}),
         "vnis": link.vnis(links),

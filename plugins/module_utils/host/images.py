@@ -140,6 +140,7 @@ def receive(
     reference: str,
     *,
     address: str,
+    source: str | None,
     port: int,
     fingerprint: str,
     token: str,
@@ -147,13 +148,14 @@ def receive(
 ) -> dict[str, Any]:
     """Get an image from another host, without a file in between. Returns ``bytes``, ``seconds`` and ``image``.
 
-    content: what it has to be where this engine's store gives it another id; ``image`` is that then, else empty.
+    address: the other host's. source: this one's, None for any. content: what it has to be where this engine's store
+    gives it another id; ``image`` is that then, else empty.
     Raises StreamError where the sender fails, EngineError where it sends another image.
     """
     began = time.monotonic()
     count, own = 0, image
     if engine.inspect_image(image) is None:
-        incoming = Incoming(address, port, fingerprint, token)
+        incoming = Incoming(address, port, fingerprint, token, source)
         try:
             own = take_in(engine, incoming, image, reference, [] if content else [image], content)
         finally:

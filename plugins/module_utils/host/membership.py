@@ -91,13 +91,18 @@ def write_held_back(session_ids: Collection[str]) -> None:
 
 
 def silent_peers(
-    state: StateDirectory, records: Iterable[Record], session_ids: Collection[str], pids: Mapping[str, int]
+    state: StateDirectory,
+    records: Iterable[Record],
+    session_ids: Collection[str],
+    pids: Mapping[str, int],
+    underlay: str,
 ) -> dict[str, list[str]]:
     """Return, of those sessions that run on several hosts, which other hosts of them do not answer this one.
 
     Of a session that it carries no replica of it knows the addresses alone, where its stub has them. pids: the first
-    process of a replica that runs here, by session. An answer is one to the question for this host's membership, an
-    echo from a host's underlay address, or from a replica of it over the session's network.
+    process of a replica that runs here, by session. underlay: the address of this host's tunnels. An answer is one to
+    the question for this host's membership, an echo from a host's underlay address, or from a replica of it over the
+    session's network.
     """
     known = [record for record in records if record.id in session_ids]
     parts = _parts(state, known)
@@ -105,7 +110,11 @@ def silent_peers(
     answered = questions.ask(wanted, questions.SECONDS)
     echoes: dict[str, dict[str, list[Echo]]] = {}
     for key, part in parts.items():
-        open_hosts = {name: [Echo(sent.address)] for name, sent in part.questions.items() if sent not in answered}
+        open_hosts = {
+            name: [Echo(sent.address, local=sent.local)]
+            for name, sent in part.questions.items()
+            if sent not in answered
+        }
         for replica in part.plan.replicas if key in pids else ():
             if replica.host in open_hosts:
                 open_hosts[replica.host].append(Echo(str(replica.address), pids[key]))
@@ -114,7 +123,7 @@ def silent_peers(
         if record.status == RUNNING and is_stub(record) and record.tunnel is not None:
             # Endpoints are in the order of the hosts' names (`record.tunnel_of`).
             endpoints = zip(sorted(record.hosts), record.tunnel.endpoints)
-            echoes[record.id] = {name: [Echo(address)] for name, address in endpoints}
+            echoes[record.id] = {name: [Echo(address, local=underlay)] for name, address in endpoints}
     heard = questions.echo({echo for hosts in echoes.values() for some in hosts.values() for echo in some})
     return {key: [name for name, some in hosts.items() if not heard & set(some)] for key, hosts in echoes.items()}
 

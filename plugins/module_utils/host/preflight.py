@@ -116,7 +116,7 @@ def examine(
     if encryption:
         from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
 
-        found["encryption"] = wireguard.problem()
+        found["encryption"] = wireguard.problem((found["underlay"] or {}).get("address"))
     root = found["engine"]["root"] if found["engine"] else "/var/lib/docker"
     return {
         **found,

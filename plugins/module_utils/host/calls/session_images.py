@@ -72,6 +72,7 @@ def _received(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> di
         transfer["image"],
         transfer["reference"],
         address=arguments["address"],
+        source=arguments["source"],
         port=server["port"],
         fingerprint=server["fingerprint"],
         token=arguments["token"],

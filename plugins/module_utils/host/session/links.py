@@ -161,7 +161,7 @@ def _vxlan(context: Context) -> link.Vxlan | None:
         port=tunnel.vxlan_port if tunnel else network.port,
         mtu=network.mtu,
         alias=_alias(context),
-        device=tunnel.link if tunnel else None,
+        device=tunnel.link if tunnel else link.vrf_of(context.plan.hosts[context.host].underlay_address) or None,
     )
 
 

@@ -184,9 +184,9 @@ class Distribution:
 
 
 def _addresses(transfers: Sequence[Transfer], facts: Mapping[str, HostFacts]) -> dict[str, str]:
-    """Return by sender the address on which it serves, that of its tunnels."""
-    senders = [transfer.sender for transfer in transfers if transfer.sender != CONTROLLER]
-    return {host: underlay.address for host in senders if (underlay := facts[host].underlay)}
+    """Return by host the address by which it sends and receives, that of its tunnels."""
+    hosts = {host for transfer in transfers for host in (transfer.sender, transfer.receiver)} - {CONTROLLER}
+    return {host: underlay.address for host in sorted(hosts) if (underlay := facts[host].underlay)}
 
 
 def _amount(moved: Moved) -> str:

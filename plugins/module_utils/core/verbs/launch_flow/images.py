@@ -125,6 +125,7 @@ def after_serve(launch: Launch) -> State:
         host: {
             "transfer": transfer,
             "address": found["addresses"][transfer["sender"]],
+            "source": found["addresses"].get(host),
             "server": {"port": source.port, "fingerprint": source.fingerprint},
         }
         for host, transfer in found["receives"].items()

@@ -46,7 +46,7 @@ def here(
 
     monkeypatch.setattr(link, "_json", answer)
     known = ways or {}
-    monkeypatch.setattr(link, "ways", lambda peers, _local=None: {peer: known.get(peer, []) for peer in peers})
+    monkeypatch.setattr(link, "ways", lambda peers, _local=None, _vrf="": {peer: known.get(peer, []) for peer in peers})
 
 
 def test_the_underlay_is_what_the_site_says_else_where_the_default_route_leads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,12 +112,55 @@ def test_a_second_interface_in_the_same_subnet_counts(monkeypatch: pytest.Monkey
     assert underlay("192.0.2.12") == {"address": "192.0.2.12", "interface": "eth1", "mtu": 1500}
 
 
-@pytest.mark.parametrize("address", ["10.3.0.1", "10.4.0.1"], ids=["port", "loopback of the VRF"])
-def test_an_address_in_a_vrf_is_refused_by_name(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    vrf = interface("blue", "10.4.0.1", kind="vrf", mtu=65575)
-    here(monkeypatch, *LINKS, vrf, interface("eth4", "10.3.0.1", master="blue"), route="eth0")
-    with pytest.raises(LinkError, match=rf"{address.replace('.', '[.]')} of .* is in the VRF blue"):
-        underlay(address)
+BLUE = interface("blue", "10.4.0.1", kind="vrf", mtu=65575)
+IN_BLUE = [interface("eth4", "10.3.0.1", master="blue"), interface("inner", "10.5.0.1", kind="dummy", master="blue")]
+BLUE_ROUTES = [
+    {"dst": "10.4.0.2", "gateway": "10.3.0.2", "dev": "eth4", "table": "10", "metrics": [{"mtu": 1480}]},
+    {"dst": "10.4.0.1", "type": "local", "dev": "blue", "table": "10"},
+    {"dst": "10.9.0.0/24", "gateway": "10.1.0.2", "dev": "eth2"},
+]
+
+
+@pytest.mark.parametrize(
+    ("address", "mtu"), [("10.3.0.1", 1500), ("10.4.0.1", 1480), ("10.5.0.1", 1480)], ids=["port", "VRF", "dummy"]
+)
+def test_in_a_vrf_its_own_routes_count(address: str, mtu: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    here(monkeypatch, *LINKS, UPLINKS[0], BLUE, *IN_BLUE, DUMMY, route="eth0", routes=BLUE_ROUTES)
+    assert underlay(address) == {"address": address, "interface": "eth4", "mtu": mtu}
+    assert underlay("10.9.0.1")["interface"] == "eth2", "outside of it those of the VRF do not count"
+    assert link.vrf_of(address) == "blue"
+    assert link.arrivals(address, ["10.3.0.2"]) == ("blue",)
+    for other in ("10.9.0.1", "10.77.0.1", "", None):
+        assert link.vrf_of(other) == ""
+
+
+def test_ways_are_asked_for_in_the_vrf(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def answer(_argv: list[str], text: str = "") -> str:
+        asked.append(text)
+        return '[{"dst": "10.3.0.0/24", "dev": "eth4"}]\n'
+
+    monkeypatch.setattr(link, "run", answer)
+    assert link.ways(["10.3.0.2"], "10.3.0.1", "blue") == {"10.3.0.2": [{"dev": "eth4", "mtu": None, "gateway": False}]}
+    assert asked == ["route get fibmatch 10.3.0.2 from 10.3.0.1 vrf blue\n"]
+
+
+@pytest.mark.parametrize(
+    ("lower", "local", "holder"),
+    [
+        ("", "10.3.0.1", "the link flannel.1, a VXLAN outside of the VRF blue"),
+        ("eth4", "192.0.2.11", "the link flannel.1, a VXLAN in the VRF blue"),
+        ("blue", "192.0.2.11", "the link flannel.1, a VXLAN in the VRF blue"),
+        ("blue", "10.3.0.1", ""),
+        ("eth0", "192.0.2.11", ""),
+        ("blue", "2001:db8::1", ""),
+    ],
+)
+def test_a_vxlan_in_a_vrf_and_one_outside_exclude_each_other(lower: str, local: str, holder: str) -> None:
+    other = vxlan("flannel.1", id=1, **({"link": lower} if lower else {}))
+    found = link.port_holder(4789, [*LINKS, BLUE, *IN_BLUE, other], local)
+    assert found.startswith(holder) if holder else not found
 
 
 def test_packets_come_by_the_ways_to_the_peers_and_where_the_address_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     prepared,
     started,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
     GIVEN_AWAY,
@@ -137,7 +138,7 @@ def test_a_repair_is_due_when_it_is_known_that_a_session_is_gone_or_may_start(
     [
         ({}, set(), ["h2", "h3"]),
         ({"h2": True, "h3": False}, set(), []),
-        ({"h2": True}, {Echo("192.0.2.3")}, []),
+        ({"h2": True}, {Echo("192.0.2.3", local="192.0.2.1")}, []),
         ({"h2": True}, {Echo("10.0.0.3", 77)}, []),
         ({}, {Echo("10.0.0.2", 77)}, ["h3"]),
     ],
@@ -147,8 +148,24 @@ def test_a_host_is_silent_that_answers_in_no_way(
 ) -> None:
     monkeypatch.setattr(questions, "ask", ask_of(says))
     monkeypatch.setattr(questions, "echo", lambda requests: set(requests) & answer)
-    assert membership.silent_peers(state, [record()], [ID], {ID: 77}) == {ID: silent}
-    assert membership.silent_peers(state, [record()], [], {ID: 77}) == {}
+    assert membership.silent_peers(state, [record()], [ID], {ID: 77}, "192.0.2.1") == {ID: silent}
+    assert membership.silent_peers(state, [record()], [], {ID: 77}, "192.0.2.1") == {}
+
+
+def test_hosts_of_a_session_that_runs_elsewhere_are_asked_from_the_underlay_address(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: set[Echo] = set()
+
+    def echo(requests: Iterable[Echo]) -> set[Echo]:
+        asked.update(requests)
+        return set()
+
+    monkeypatch.setattr(questions, "ask", ask_of({}))
+    monkeypatch.setattr(questions, "echo", echo)
+    elsewhere = stub_of(record(hosts=["h2", "h3"]))
+    assert membership.silent_peers(state, [elsewhere], [ID], {}, "192.0.2.1") == {ID: ["h2", "h3"]}
+    assert asked == {Echo(ADDRESSES[host], local="192.0.2.1") for host in ("h2", "h3")}
 
 
 class TestRepair:

@@ -77,7 +77,7 @@ def test_one_asks_all_pull_and_who_cannot_is_helped() -> None:
         f"h3 could not pull {NAME}: gone.",
     ]
     assert (state["pulls"], set(state["serves"]), state["progress"]) == ({}, {"h1"}, "round 1 of 2, hosts: 1")
-    assert state["addresses"] == {"h1": "192.0.2.1"}
+    assert state["addresses"] == {"h1": "192.0.2.1", "h2": "192.0.2.2"}
     first = {"bytes": 2_000_000, "seconds": 0.5}
     state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": first})
     assert (state["round"], state["rounds"], set(state["receives"])) == (2, 2, {"h3"})
