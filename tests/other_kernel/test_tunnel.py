@@ -288,7 +288,7 @@ def test_full_packets_pass_and_nobody_between_reads_them(world: World) -> None:
     assert max(len(frame) for frame in spy.frames) == 1500 + 14
     assert world.ping("a", "b", "-M", "do", "-s", str(size + 1), seconds=2) != 0
     for host in ("a", "b"):
-        inside(host, lambda host=host: verify._prove_tunnel(world.plan, host))  # type: ignore[misc]
+        inside(host, lambda host=host: verify._prove_tunnel(read_plan(world.plan), world.tunnel, host))  # type: ignore[misc]
     with Spy("cct-vb") as spy:
         run(f"ip netns exec cct-a ping -n -q -c 1 -w 5 -p {MARK} {UNDERLAY['b']}")
     assert spy.marked > 0
