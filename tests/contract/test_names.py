@@ -108,7 +108,15 @@ def test_who_works_on_a_session_is_not_disturbed(host: Host, engine: Engine, sta
     assert is_as_given(session)
 
 
-@pytest.mark.parametrize("content", ["truncate -s 100G /etc/hosts", r"printf '\0\377' >>/etc/hosts", ": >/etc/hosts"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "truncate -s 100G /etc/hosts",
+        r"printf '\0' >>/etc/hosts",
+        r"printf '\377' >>/etc/hosts",
+        ": >/etc/hosts",
+    ],
+)
 def test_no_more_is_read_than_the_file_should_hold(
     host: Host, engine: Engine, state: StateDirectory, content: str
 ) -> None:
