@@ -93,7 +93,7 @@ class ChangePlanner(Planner):
                 # The same again: who had its part of it already does nothing.
                 decided = self._placed_already(current)
                 places = {name: current.change.places[name] for name in missing}
-                known = self._electors(current) if current.change.kind == REPLACE else ()
+                known = self._electors(current) if current.change.kind == REPLACE else current.witnesses
                 parts = self._parts_of_change(plan, plan, replace(current.change, places=places), known)
                 return {**decided, "claims": parts.pop("claims"), "change": {**parts, "before": encode(current)}}
             if not changes and self.wish.changes and self.group.retired(current):
@@ -168,7 +168,9 @@ class ChangePlanner(Planner):
             witnesses=self._witnesses(request, current),
         )
         decided = self._placed(record, after, needs, fresh=False, replaces=False)
-        parts = self._parts_of_change(plan, after, change, self._electors(current) if kind == REPLACE else ())
+        # What starts somewhere on this side of a broken network may be started elsewhere on the other side.
+        known = self._electors(current) if kind == REPLACE else current.witnesses if places else ()
+        parts = self._parts_of_change(plan, after, change, known)
         parts["is_new"] = kind == REPLACE and not self.group.unfinished(current)
         return {
             **decided,
@@ -314,7 +316,7 @@ class ChangePlanner(Planner):
     def _parts_of_change(self, plan: Plan, after: Plan, change: Change, known: Sequence[str] = ()) -> dict[str, Any]:
         """Return which hosts have what part in a change, and what each has to hold for it.
 
-        known: the hosts most of which have to agree to it (`rules.quorum`), none where no host is lost.
+        known: the hosts most of which have to agree to it (`rules.quorum`), none where nothing starts.
         """
         change_id = self.draw()
         claims = claims_of(after)

@@ -9,8 +9,8 @@
 | reserve | those that get replicas hold what is new, make keys; the first holds the change | part, fence, apply |
 | withhold, free | each gives back what it holds of a change that cannot be | look, or the end |
 | part | those that carry what goes let it end, while all others still reach it | fence, apply, failed |
-| fence | all that stay let go of hosts that go | agree, apply, failed |
-| agree | of a session without a lost host its other witnesses write down which hosts it has | apply, failed |
+| fence | all that stay let go of hosts that go, and where witnesses decide learn of what comes | agree, apply, failed |
+| agree | the other witnesses of the session write down which hosts it has | apply, failed |
 | apply | those that get replicas start and prove them; those that stay learn of a resize | join, clear, done, failed |
 | again | hosts that had another copy than expected are told the whole | what the step before led to |
 | join | those whose peers were late look for them once more | clear, done, failed |
@@ -218,8 +218,8 @@ def _fence(launch: Launch) -> State:
         for host in change["staying"]
         if host not in change["changed"]
     }
-    if change["kind"] == RESIZE or not hosts:
-        return _apply(launch)
+    if not hosts or (change["kind"] == RESIZE and not change["electors"]):
+        return _agree(launch)
     return launch.step("fence", "Let go of what is lost", [_amended(state, hosts, not _takes_patches(state))])
 
 

@@ -470,3 +470,39 @@ def test_others_decide_in_place_of_witnesses_that_left_the_inventory(
     group.hosts[lost].is_up = False
     group.schedule()
     assert len(containers(group)) == 3, "they decide"
+
+
+@pytest.mark.parametrize("verb", ["move", "grow"])
+def test_a_change_of_a_session_and_a_replacement_on_the_other_side_do_not_make_two_of_it(
+    groups: Callable[..., World], verb: str
+) -> None:
+    """One controller reaches all hosts, another one only those that do not hear the host of main1."""
+    changed = replaced = 0
+    for moment in range(9, 25, 2):
+        group = groups(6, seed=moment, attempts=3)
+        group.launch(request(2))
+        before = containers(group)
+        others = {*group.hosts} - {"h1", "h3"}
+        group.cut({"h1", "h3"}, others)
+        other = group.controller(*others)
+
+        def happens(other: World = other) -> None:
+            with suppress(Killed):
+                other.schedule()
+
+        with suppress(Killed):
+            if verb == "move":
+                group.schedule(moment, happens, moves_from=["h2"])
+            else:
+                group.launch(request(3), moment, happens)
+        started = {name for name, _host in containers(group) - before}
+        replaced += f"{NAME}-main1" in started
+        changed += started != {f"{NAME}-main1"} and bool(started)
+        other.repair()
+        with suppress(Killed):
+            other.launch(request(3))
+        # What runs on the host that is cut off is there twice where others have it by now.
+        found = Counter(name for name, host in containers(group) if host != "h1")
+        assert [name for name, times in found.items() if times > 1] == [], (moment, containers(group))
+    assert changed
+    assert replaced
