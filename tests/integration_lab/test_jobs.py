@@ -70,8 +70,7 @@ def run_job(*options: str, hosts: Mapping[str, Mapping[str, Any]] | None = None,
 
 def outcome(run: Run) -> dict[str, Any]:
     """Return what the playbook hands over."""
-    (result,) = run.of("See how it ended")
-    return dict(result["values"]["outcome"])
+    return dict(run.artifacts["cluster_compute_job_outcome"])
 
 
 def codes(run: Run) -> dict[str, int | None]:
