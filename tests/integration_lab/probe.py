@@ -13,7 +13,8 @@ import subprocess
 from typing import Any
 
 STATE = "/var/lib/cluster-compute"
-KEPT = f"{STATE}/output"
+KEPT = (f"{STATE}/output", f"{STATE}/images")
+"""What stays after a session: its output, and what was found in its image, which goes with that."""
 """What replicas wrote stays for some days, and on purpose."""
 OURS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
 
