@@ -14,8 +14,7 @@ from typing import Any
 
 STATE = "/var/lib/cluster-compute"
 KEPT = (f"{STATE}/output", f"{STATE}/images")
-"""What stays after a session: its output, and what was found in its image, which goes with that."""
-"""What replicas wrote stays for some days, and on purpose."""
+"""What replicas wrote stays for some days, and what was found in an image as long as that; both on purpose."""
 OURS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
 
 
