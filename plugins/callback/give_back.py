@@ -44,10 +44,10 @@ from typing import Any
 
 from ansible import context
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.decisions import DECISION, Decisions
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identity import INTERRUPTED, run_of
 
 PLAYBOOK = "cluster_compute.session.gc"
-DECISION = "cluster_compute.session.session_decide"
 HOLDING = ("hold", "release", "name", "begin", "ready", "start", "meet", "undo", "reserve", "withhold")
 """Steps of a launch before and in which it may hold a place that nobody else would give back."""
 PATIENCE = 60
@@ -68,21 +68,31 @@ class CallbackModule(CallbackBase):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         """Begin with nothing held."""
         super().__init__(*arguments, **named)
+        self._decisions = Decisions()
         self._held: dict[str, str] = {}
         self._process = os.getpid()
         self._before: dict[int, Any] = {}
 
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        """Take down where a play keeps what its tasks register."""
+        self._decisions.in_play(play)
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        """Take down what a launch is about to do."""
+        self._learn(self._decisions.read())
+
     def v2_runner_on_ok(self, result: Any) -> None:
         """Take down what a launch is about to do; one that has failed has undone what it did."""
-        if str(result._task.action) == DECISION:
-            self._learn(result._result)
+        self._learn(self._decisions.shown(result))
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         """Take down that a launch is over."""
         if str(result._task.action) == DECISION:
             self._held.clear()
 
-    def _learn(self, state: Mapping[str, Any]) -> None:
+    def _learn(self, state: Mapping[str, Any] | None) -> None:
+        if state is None:
+            return
         request = state.get("request")
         holds = state.get("verb") == "launch" and state.get("step") in HOLDING and not context.CLIARGS.get("check")
         if holds and isinstance(request, Mapping):

@@ -56,6 +56,7 @@ from functools import wraps
 from typing import Any, Callable, TypeVar
 
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.decisions import Decisions
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.progress import (
     DONE,
     FAILED,
@@ -107,6 +108,7 @@ class CallbackModule(CallbackBase):
         super().__init__(*arguments, **named)
         self.lock = threading.RLock()
         self.progress = Progress()
+        self._decisions = Decisions()
         self._shown = ""
         self._words = ""
         self._when = 0.0
@@ -195,12 +197,14 @@ class CallbackModule(CallbackBase):
     @_guarded
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """Count the hosts of a play, or of one of its batches."""
+        self._decisions.in_play(play)
         inventory = play.get_variable_manager()._inventory
         self.progress.play(len(inventory.get_hosts(play.hosts)))
 
     @_guarded
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         """Begin a state, or go on with it."""
+        self.progress.learn(self._decisions.read())
         state = self._state(task)
         if state is not None:
             self.progress.task(state, bool(task.run_once))
@@ -234,7 +238,7 @@ class CallbackModule(CallbackBase):
     def _end_of_host(self, result: Any, outcome: str) -> None:
         task, values = result._task, result._result
         if outcome == DONE:
-            self.progress.learn(str(task.action), values)
+            self.progress.learn(self._decisions.shown(result))
         state = self._state(task)
         if state is not None:
             self.progress.end(state, result._host.get_name(), outcome, values, time.monotonic())

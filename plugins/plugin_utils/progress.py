@@ -170,9 +170,9 @@ class Progress:
                 self._account(READY).seconds += ready
             account.since, account.network_of_turn, account.ready_of_turn = None, 0.0, 0.0
 
-    def learn(self, action: str, result: Mapping[str, Any]) -> None:
+    def learn(self, result: Mapping[str, Any] | None) -> None:
         """Take from what the controller has decided the step, where the replicas go, and which hosts lack an image."""
-        if action != f"{COLLECTION}session_decide":
+        if result is None:
             return
         self.step = str(result.get("step") or "")
         if "record" not in result:

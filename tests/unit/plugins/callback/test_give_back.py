@@ -52,6 +52,17 @@ def decided(run: Any, state: dict[str, Any], action: str = give_back.DECISION) -
     run.callback.v2_runner_on_ok(SimpleNamespace(_task=SimpleNamespace(action=action), _result=state))
 
 
+def test_what_a_launch_holds_is_known_before_its_next_task_though_no_result_shows_it(run: Any) -> None:
+    registered = SimpleNamespace(get_vars=lambda play, host, include_hostvars: {"launch_state": HELD})
+    run.callback.v2_playbook_on_play_start(SimpleNamespace(get_variable_manager=lambda: registered))
+    task = SimpleNamespace(action=give_back.DECISION, register="launch_state")
+    run.callback.v2_runner_on_ok(SimpleNamespace(_task=task, _host="h1", _result={"censored": "it is hidden"}))
+    run.callback.v2_playbook_on_task_start(task, False)
+    with pytest.raises(Interrupted):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert len(run.commands) == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_is_held_is_given_back_before_the_run_ends_as_it_was_told_to(run: Any, number: int) -> None:
     decided(run, HELD)

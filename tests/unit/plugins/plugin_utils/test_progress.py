@@ -152,7 +152,7 @@ def plan(replicas: dict[str, int], fetches: list[str]) -> dict[str, Any]:
 def test_replicas_are_counted_where_they_are_made_and_the_network_apart() -> None:
     progress = Progress()
     progress.play(3)
-    progress.learn(f"{COLLECTION}session_decide", plan({"h1": 3, "h2": 1}, []))
+    progress.learn(plan({"h1": 3, "h2": 1}, []))
     progress.task(START, once=False)
     for host in ("h1", "h2"):
         progress.begin(START, host, 0.0)
@@ -179,13 +179,13 @@ def test_a_host_that_only_keeps_a_stub_has_done_its_part_of_what_comes_first() -
 def test_images_are_counted_by_the_hosts_that_lacked_them() -> None:
     progress = Progress()
     progress.play(3)
-    progress.learn(f"{COLLECTION}session_decide", plan({"h1": 1}, ["h1", "h2"]))
+    progress.learn(plan({"h1": 1}, ["h1", "h2"]))
     progress.task(PULL, once=False)
     progress.begin(PULL, "h1", 0.0)
     assert progress.line(1.0) == "pull 0/2 hosts, 1 s"
     progress.end(PULL, "h1", DONE, {}, 2.0)
     came = {"images_so_far": {"results": {"h1": {"present": True}, "h2": {"msg": "no"}}}}
-    progress.learn(f"{COLLECTION}session_decide", {**plan({"h1": 1}, ["h1", "h2"]), **came})
+    progress.learn({**plan({"h1": 1}, ["h1", "h2"]), **came})
     assert progress.summary(5.0) == ["pull  1/2 hosts     2.0 s"]
 
 
@@ -209,9 +209,9 @@ def test_a_state_that_every_host_skipped_is_not_told() -> None:
 def test_the_last_decision_takes_nothing_of_what_is_known_away() -> None:
     progress = Progress()
     progress.play(1)
-    progress.learn(f"{COLLECTION}session_decide", plan({"h1": 3}, []))
+    progress.learn(plan({"h1": 3}, []))
     start = state_of(f"{COLLECTION}session_step", {"step": "start"})
     assert start is not None
     run(progress, start, {"h1": {"actions": ["create"]}}, 0.0, 1.0)
-    progress.learn(f"{COLLECTION}session_decide", {"msg": ["Session demo"]})
+    progress.learn({"msg": ["Session demo"]})
     assert "3/3 replicas" in "".join(progress.summary(2.0))
