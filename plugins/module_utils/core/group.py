@@ -67,6 +67,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import FairShare, Shares
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
 
+NOT_STARTED = "Its batch command was not started, and begins anew."
+"""How the reasons in the history of a session begin of which no host has started the batch command."""
+MOST_ROUNDS = 5
+"""After which such a session ends; its history holds that many."""
+
 SITE_VARIABLES = (
     "cluster_compute_subnet_pool",
     "cluster_compute_vni_pool",
@@ -474,10 +479,14 @@ class GroupFacts:
             policy = record.request["failure_policy"]
             last = end_of(policy, record.request["restart_limit"], failures.get(session_id, []))
             # What replicas do once the batch command has ended is no failure; what it was lost by is.
-            if batch and batch.requeue:
+            if batch and batch.requeue and batch.problem and _rounds(record) >= MOST_ROUNDS - 1:
+                why = f"Its batch command was not started in {MOST_ROUNDS} rounds."
+                last_one = f"The last was {batch.replica} on {main_host}, with exit code {batch.exit_code}."
+                self._end(cluster, record, ERROR, f"{why} {last_one} {batch.problem}")
+            elif batch and batch.requeue:
                 why = "Its batch command was stopped, to begin anew without a host that is drained."
                 if batch.problem:
-                    why = f"Its batch command was not started, and begins anew. {batch.problem}"
+                    why = f"{NOT_STARTED} {batch.problem}"
                 ticket = record.queue or QueueTicket(next_number(cluster.pending()))
                 self._end(cluster, record, PENDING, why, plan=None, hosts=(), queue=ticket)
             elif batch and batch.status == ENDED_JOB and not (last and last.stopped):
@@ -582,6 +591,11 @@ class GroupFacts:
                         requested = amounts_of(Request.from_dict(record.request, newer_too=True))
                         used = used.plus(replace(requested, sessions=0))
         return used
+
+
+def _rounds(record: Record) -> int:
+    """Return how often the batch command of a session was not started and began anew, as its history tells."""
+    return sum(entry.reason.startswith(NOT_STARTED) for entry in record.history)
 
 
 def waiting_session(

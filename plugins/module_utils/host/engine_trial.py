@@ -5,12 +5,14 @@
 """Try whether this host's engine starts any replica at all, to know whose fault it is that one could not be started.
 
 An engine's words are its own, in every release others, so they decide nothing. What is tried has nothing of a session:
-an image that holds nothing, no network, the runtime and the shell that every replica has; before that the kinds of
-links and firewall rules that sessions need. Where one of these fails, too, another host would not repeat the failure.
+an image that holds nothing, no network, the runtime and the shell that every replica has; before that, where replicas
+are to start, the kinds of links and firewall rules that sessions need. Where one of these fails, too, another host
+would not repeat the failure.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -36,8 +38,8 @@ LOCK = Path("/run/cluster-compute-trial.lock")
 """Held by who tries, so that what a trial that was ended has left can be told from what another one uses."""
 SECONDS = 90.0
 """For which the engine may say nothing; one that many launches keep busy takes its time."""
-LOCK_SECONDS = 60.0
-"""To wait for others that try it."""
+LOCK_SECONDS = 4 * SECONDS
+"""To wait for others that try it: more than a trial of an engine that hangs on the way may take."""
 _MEMORY = 64 * 1024**2
 
 
@@ -47,9 +49,12 @@ class HostFault(SessionError):
     is_of_host = True
 
 
-def host_fault(error: BaseException) -> HostFault | None:
-    """Return what *error*, with which a replica did not start, is where the host is why; None where it is not."""
-    found = problem()
+def host_fault(error: BaseException, only_command: bool = False) -> HostFault | None:
+    """Return what *error*, with which a replica did not start, is where the host is why; None where it is not.
+
+    only_command: whether it was a command in a replica that runs, so that links and firewall rules are not why.
+    """
+    found = problem(only_command)
     if not found:
         return None
     return HostFault(
@@ -58,20 +63,44 @@ def host_fault(error: BaseException) -> HostFault | None:
     )
 
 
-def problem() -> str:
-    """Return why this host starts no replica of any session; empty where it would start one."""
+def problem(only_command: bool = False) -> str:
+    """Return why this host starts no replica of any session; empty where it would start one.
+
+    only_command: whether only what a command in a replica needs is tried.
+    """
+    asked = time.monotonic()
     try:
-        with LOCK.open("a", encoding="ascii") as lock:
-            if not take_lock(lock.fileno(), LOCK_SECONDS):
-                return ""  # others try it, and say so
-            with holding(str(LOCK)):
-                engine = Engine.connect(SECONDS)
-                link.try_kinds()
-                firewall.try_matches(engine.uses_nftables())
-                _try_engine(engine)
+        if not only_command:
+            link.try_kinds()
+            firewall.try_matches(Engine.connect(SECONDS).uses_nftables())
+        return _tried(asked)
     except (SessionError, OSError) as error:
         return sentence(message_of(error))
-    return ""
+
+
+def _tried(asked: float) -> str:
+    """Return why the engine starts no container; empty where it does.
+
+    asked: since when this is waited for. Who waited for others takes what they found: an engine that hangs takes each
+    trial as long.
+    """
+    with LOCK.open("a+", encoding="utf-8", errors="replace") as lock:
+        if not take_lock(lock.fileno(), LOCK_SECONDS):
+            return f"Another trial of Docker Engine did not end within {LOCK_SECONDS:.0f} seconds."
+        with holding(str(LOCK)):
+            lock.seek(0)
+            ended, _line, why = lock.read().partition("\n")
+            if ended and float(ended) > asked:
+                return why
+            why = ""
+            try:
+                _try_engine()
+            except (SessionError, OSError) as error:
+                why = sentence(message_of(error))
+            lock.truncate(0)
+            lock.write(f"{time.monotonic()}\n{why}")
+            lock.flush()
+            return why
 
 
 def remove_left(engine: Engine, check_mode: bool) -> list[str]:
@@ -80,8 +109,9 @@ def remove_left(engine: Engine, check_mode: bool) -> list[str]:
         return _clear(engine, check_mode) if take_lock(lock.fileno(), 0) else []
 
 
-def _try_engine(engine: Engine) -> None:
+def _try_engine() -> None:
     """Start a container of nothing, run a command in it, and remove all of it. Raises EngineError."""
+    engine = Engine.connect(SECONDS)
     _clear(engine)
     tag = uuid.uuid4().hex
     try:

@@ -188,7 +188,8 @@ def _run(job: JobOutput, replica: str, prepared: str, command: Command, note: Su
             writer.write(_without(command.secret, lines))
         writer.write(_without(command.secret, [line for cut in cutters for line in cut.end()]))
         end["exit_code"], has_begun = _exit_code(engine, prepared)
-        fault = None if has_begun else host_fault(JobError(f"The command did not start in {replica}."))
+        failure = JobError(f"The command did not start in {replica}.")
+        fault = None if has_begun else host_fault(failure, only_command=True)
         if fault is not None:
             note.remember(message_of(fault))
             if not (end["timed_out"] or end["stopped"]):

@@ -9,7 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
+    MOST_ROUNDS,
+    NOT_STARTED,
+    GroupFacts,
+    cleanup_actions,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     QueueTicket,
@@ -95,6 +100,27 @@ def test_a_session_whose_batch_command_its_host_cannot_start_waits_again_and_say
     waits = cluster.changed[ID]
     reason = "Its batch command was not started, and begins anew. The host is at fault: /tmp is full."
     assert (waits.status, waits.report, waits.hosts) == ("PENDING", (reason,), ())
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_batch_command_that_no_host_starts_ends_its_session_after_some_rounds(is_last: bool) -> None:
+    problem = "The host is at fault: /tmp is full."
+    group = facts("ENDED", 127, problem, requeue=True)
+    (record,) = group.facts["h1"].records
+    for _round in range(MOST_ROUNDS - 1 if is_last else MOST_ROUNDS - 2):
+        record = advance(record, "PENDING", f"{NOT_STARTED} {problem}", plan=None, hosts=(), queue=QueueTicket(1))
+        record = advance(record, "RUNNING", "Its replicas were started.", plan=group.facts["h1"].records[0].plan)
+        record = replace(record, hosts=("h1",))
+    group.facts["h1"] = replace(group.facts["h1"], records=[record])
+    found = group.cluster_state().changed[ID]
+    if not is_last:
+        assert found.status == "PENDING"
+        return
+    assert found.status == "ERROR"
+    assert found.report == (
+        f"Its batch command was not started in {MOST_ROUNDS} rounds. The last was main1 on h1, with exit code 127. "
+        f"{problem}",
+    )
 
 
 def test_only_the_host_of_main1_can_say_that_a_batch_command_has_ended() -> None:

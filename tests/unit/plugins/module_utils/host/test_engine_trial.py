@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 import errno
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import suspicion
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, take_lock
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     InvalidInput,
@@ -45,7 +50,7 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         def fail(_arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
             raise error
 
-        def said() -> str:
+        def said(_only_command: bool = False) -> str:
             tries.append(problem)
             return problem
 
@@ -93,3 +98,54 @@ def test_an_error_that_is_of_the_host_needs_no_trial(host: Any) -> None:
 @pytest.mark.parametrize(("state", "check_mode"), [("absent", False), ("held", False), ("started", True)])
 def test_only_who_starts_replicas_tries(host: Any, state: str, check_mode: bool) -> None:
     assert host(EngineError("no such network"), FULL, state, check_mode)["tries"] == 0
+
+
+@pytest.mark.parametrize("only_command", [False, True])
+def test_links_and_rules_do_not_count_for_a_command_in_a_replica_that_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, only_command: bool
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # no program for links
+    monkeypatch.setattr(engine_trial, "LOCK", tmp_path / "lock")
+    monkeypatch.setattr(engine_trial, "_try_engine", lambda: None)
+    fault = engine_trial.host_fault(EngineError("no such program"), only_command)
+    assert (fault is None) == only_command, fault
+
+
+def test_who_waits_for_a_trial_takes_what_it_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine_trial, "LOCK", tmp_path / "lock")
+    tries: list[int] = []
+    goes_on, began = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        tries.append(len(tries))
+        began.set()
+        goes_on.wait(20)
+        raise EngineError(FULL)
+
+    monkeypatch.setattr(engine_trial, "_try_engine", hang)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(engine_trial.problem, True)]
+        assert began.wait(20)
+        asked += [pool.submit(engine_trial.problem, True) for _other in range(3)]
+        deadline = time.monotonic() + 10
+        while sum(_leads_to(name, tmp_path / "lock") for name in os.listdir("/proc/self/fd")) < 4:
+            assert time.monotonic() < deadline
+        goes_on.set()
+        assert [found.result() for found in asked] == [FULL] * 4
+    assert tries == [0]
+    assert engine_trial.problem(True) == FULL
+    assert tries == [0, 1], "who comes later tries anew"
+
+
+def _leads_to(descriptor: str, path: Path) -> bool:
+    with suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{descriptor}") == str(path)
+    return False
+
+
+def test_a_trial_that_does_not_end_is_the_hosts_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine_trial, "LOCK", tmp_path / "lock")
+    monkeypatch.setattr(engine_trial, "LOCK_SECONDS", 0.05)
+    with engine_trial.LOCK.open("a", encoding="ascii") as lock:
+        assert take_lock(lock.fileno(), 0)
+        assert engine_trial.problem(True) == "Another trial of Docker Engine did not end within 0 seconds."
