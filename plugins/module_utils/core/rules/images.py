@@ -55,6 +55,12 @@ def registry_of(reference: str) -> str:
     return DEFAULT_REGISTRY
 
 
+def joined(first: Mapping[str, Iterable[str]], second: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Return by host the registries of both, of hosts that have any."""
+    found = {host: sorted({*first.get(host, ()), *second.get(host, ())}) for host in {**first, **second}}
+    return {host: registries for host, registries in found.items() if registries}
+
+
 def repository_of(reference: str) -> str:
     """Return a reference without its tag and digest, as it was written."""
     name = reference.partition("@")[0]

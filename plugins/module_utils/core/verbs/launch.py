@@ -165,9 +165,10 @@ def begin(
     """Return the first state.
 
     request: of launch_request, with ``waits``, the record, where the session waits already, ``changes``, its id, where
-    it runs and is only to be changed, and ``known_unreachable``, hosts of which this run knows that they cannot be
-    reached. hosts: of the resource group. attempts: how often it plans anew where others were faster. from_queue:
-    whether a failure is an outcome like others. hands_on: whether what follows in a workflow is told of the session.
+    it runs and is only to be changed, ``known_unreachable``, hosts of which this run knows that they cannot be
+    reached, and ``silent_registries``, by host those that it waited for in vain in this run. hosts: of the resource
+    group. attempts: how often it plans anew where others were faster. from_queue: whether a failure is an outcome like
+    others. hands_on: whether what follows in a workflow is told of the session.
     """
     unreachable = list(request.get("known_unreachable") or ())
     return {
@@ -184,6 +185,7 @@ def begin(
         "alone": [],
         "sick": {},
         "silent": [],
+        "silent_registries": dict(request.get("silent_registries") or {}),
         "rounds": 0,
         "waits": dict(request.get("waits") or {}),
         "wait_until": now + float(request.get("wait_seconds") or 0),

@@ -44,6 +44,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import shown_lines
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import joined
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry, schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import (
@@ -52,6 +53,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.images import IMAGE_AWAY
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
     Outside,
@@ -82,9 +84,9 @@ def begin(
     losses: ids of sessions of which this run knows that they miss hosts. unreachable: hosts of which it knows that they
     cannot be reached.
 
-    ``launchable`` has what each launch needs of a session that can start, ``outcomes`` what became of those, ``queue``
-    who waits, in order, ``elsewhere`` who waits in other resource groups, ``known_unreachable`` who could not be
-    reached.
+    ``launchable`` has what each launch needs of a session that can start, ``outcomes`` what became of those,
+    ``silent_registries`` by host those that it waited for in vain, ``queue`` who waits, in order,
+    ``elsewhere`` who waits in other resource groups, ``known_unreachable`` who could not be reached.
     """
     return {
         "verb": "schedule",
@@ -96,6 +98,7 @@ def begin(
         "known_unreachable": list(unreachable),
         "launchable": [],
         "outcomes": [],
+        "silent_registries": {},
         "queue": [],
         "elsewhere": [],
         "warnings": [],
@@ -115,8 +118,9 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     if state["step"] == cleanup.NAME:
         problems = cleanup.problems_of(read_answers(Answer, answers))
         return {**state, "cleaned_up": True, "warnings": problems, **_look(_in_reach(state))}
-    launched, outcome = state["launchable"][len(state["outcomes"])], answers["launch"]
+    launched, outcome = state["launchable"][len(state["outcomes"])], dict(answers["launch"])
     is_readable = outside.asker.may_read(launched["owner"], launched["shared_with"])
+    state["silent_registries"] = joined(state["silent_registries"], outcome.pop("silent_registries", {}))
     shown = {**outcome, "report": shown_lines(outcome.get("report") or (), is_readable)}
     state["outcomes"] = [*state["outcomes"], shown]
     if len(state["outcomes"]) < len(state["launchable"]):
@@ -185,13 +189,18 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
     waiting_launches = [
         _launch_of(entry.waiting.request, record)
-        for entry in entries
+        for entry in sorted(entries, key=lambda entry: _lacks_image(cluster.records[entry.waiting.session_id]))
         if entry.placement is not None and not state["only_lost"]
         for record in [cluster.records[entry.waiting.session_id]]
     ]
     launches = [*replacements, *moves, *waiting_launches]
     state["launchable"] = [{**launch, "known_unreachable": state["known_unreachable"]} for launch in launches]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
+
+
+def _lacks_image(record: Record) -> bool:
+    """Tell whether a session waits as its image could not be had: others are not to wait for its registry."""
+    return bool(record.history) and record.history[-1].reason.startswith(IMAGE_AWAY)
 
 
 def _launch_of(request: Request, record: Record) -> dict[str, Any]:

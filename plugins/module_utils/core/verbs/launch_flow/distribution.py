@@ -22,7 +22,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     next_round,
     rounds_left,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import CONTROLLER, Need
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
+    CONTROLLER,
+    Need,
+    registry_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
 
 BATCHES = 8
@@ -62,15 +66,32 @@ class Distribution:
                     continue
                 digest = answer.digests.get(need.reference)
                 why = sentence(answer.problems.get(need.reference) or answer.why_not)
-                try:
-                    need.resolved(digest, why, self.facts, need.reference in answer.denied)
-                except InvalidInput as error:
-                    need.problems = dict.fromkeys(need.hosts, f"{why} {error}")
-                self.report.append(
-                    f"{need.reference} is {need.digest}, says the registry to {host}."
-                    if digest
-                    else f"{host} could not ask the registry: {why}"
-                )
+                self._resolved(need, host, digest, why, need.reference in answer.denied)
+
+    def _resolved(self, need: Need, host: str, digest: str | None, why: str, is_denied: bool = False) -> None:
+        try:
+            need.resolved(digest, why, self.facts, is_denied)
+        except InvalidInput as error:
+            need.problems = dict.fromkeys(need.hosts, f"{why} {error}")
+        self.report.append(
+            f"{need.reference} is {need.digest}, says the registry to {host}."
+            if digest
+            else f"{host} could not ask the registry: {why}"
+        )
+
+    def _leave_out_silent(self) -> None:
+        """Have no host ask a registry again that let it wait in vain earlier in this run."""
+        for need in self.needs:
+            registry = registry_of(need.reference)
+            why = f"{registry} gave no answer earlier in this run."
+            silent = [host for host, registries in self.state["silent_registries"].items() if registry in registries]
+            if need.asks in silent:
+                self._resolved(need, str(need.asks), None, why)
+            for host in need.lacking if need.pulls else ():
+                if host in silent and host not in need.problems:
+                    need.pulled(host, None, why)
+                    self.report.append(f"{host} could not pull {need.reference}: {why}")
+            need.pulls = need.pulls and any(host not in need.problems for host in need.lacking)
 
     def pulled(self, answers: Mapping[str, ImagesAnswer]) -> None:
         """Take what became of the pulls."""
@@ -138,6 +159,7 @@ class Distribution:
 
     def result(self) -> dict[str, Any]:
         """Return what each host does next, and what has become of it where nothing is left to do."""
+        self._leave_out_silent()
         asks: dict[str, list[str]] = {}
         pulls: dict[str, list[dict[str, Any]]] = {}
         for need in self.needs:
@@ -145,6 +167,8 @@ class Distribution:
                 asks.setdefault(need.asks, []).append(need.reference)
             elif need.pulls:
                 for host in need.lacking:
+                    if host in need.problems:
+                        continue
                     pulls.setdefault(host, []).append({"reference": need.reference, "digest": need.digest})
         transfers: list[Transfer] = []
         rounds = self.round

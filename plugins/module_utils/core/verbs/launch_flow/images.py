@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
@@ -15,6 +16,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import read_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING, read_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import joined, registry_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import replacement, undo
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.distribution import (
@@ -23,6 +26,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import Launch
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+
+IMAGE_AWAY = "Its image could not be had"
+"""How the reason begins for which a session from the queue waits on."""
+SLOW = 5.0
+"""Seconds from which on it counts that a host waited for a registry in vain: for the rest of a run it asks others."""
+_PORT = re.compile(r":\d+(?=->)")
+"""What is another one with each connection."""
 
 
 def begin(launch: Launch) -> State:
@@ -85,6 +95,7 @@ def _saying(came: Mapping[str, object]) -> str:
 
 
 def _step(launch: Launch, name: str, title: str, kind: str, hosts: Mapping[str, Any]) -> State:
+    launch.state["since"] = launch.outside.now
     return launch.step(name, title, [call("session_images", hosts, {"state": kind})])
 
 
@@ -93,12 +104,24 @@ def _answers(launch: Launch, key: str = "") -> dict[str, ImagesAnswer]:
     return read_answers(ImagesAnswer, launch.state[key] if key else launch.results)
 
 
+def _of_registries(launch: Launch) -> dict[str, ImagesAnswer]:
+    """Return what came of asking registries; those that hosts waited for in vain are noted."""
+    answers = _answers(launch)
+    if launch.outside.now - launch.state["since"] >= SLOW:
+        silent = {
+            host: [registry_of(reference) for reference in answer.problems if reference not in answer.denied]
+            for host, answer in answers.items()
+        }
+        launch.state["silent_registries"] = joined(launch.state["silent_registries"], silent)
+    return answers
+
+
 def after_ask(launch: Launch) -> State:
-    return _next(launch, {"resolved": _answers(launch)})
+    return _next(launch, {"resolved": _of_registries(launch)})
 
 
 def after_pull(launch: Launch) -> State:
-    return _next(launch, {"pulled": _answers(launch)})
+    return _next(launch, {"pulled": _of_registries(launch)})
 
 
 def after_load(launch: Launch) -> State:
@@ -157,11 +180,23 @@ def _follow(launch: Launch, missing: Mapping[str, str], completed: Mapping[str, 
     if sick and state["fresh"] and not launch.is_last:
         return launch.look_again()
     if state["from_queue"]:
-        waits_for = "Its image could not be had" if may_come and not sick else ""
+        waits_for = IMAGE_AWAY if may_come and not sick else ""
+        if waits_for and _is_known(launch, reasons):
+            return launch.over(PENDING, reasons)
         return undo.keep(launch, reasons, sick, waits_for)
     advice = "Launch it again later" if may_come else "Correct session_image"
     return launch.fail(
         "The session cannot be launched: its image cannot be had. Nothing was started. "
         f"{advice}, or give the image to a host of the group.",
         *reasons,
+    )
+
+
+def _is_known(launch: Launch, reasons: Sequence[str]) -> bool:
+    """Tell whether all hosts have it that the session waits, and why."""
+    if not launch.state["waits"]:
+        return False
+    known = read_record(launch.state["waits"])
+    return [_PORT.sub("", line) for line in known.report] == [_PORT.sub("", line) for line in reasons] and all(
+        known.id in ids for ids in launch.state["recorded"].values()
     )

@@ -85,6 +85,8 @@ class Launch:
     def over(self, status: str, report: Sequence[str]) -> State:
         """End with an outcome."""
         outcome = {"session_name": self.state["session_name"], "status": status, "report": list(report)}
+        if self.state["from_queue"] and self.state["silent_registries"]:
+            outcome["silent_registries"] = self.state["silent_registries"]
         return self._tell({"outcome": outcome}, status)
 
     def fail(self, *lines: str) -> State:

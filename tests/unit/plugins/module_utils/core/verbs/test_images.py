@@ -40,6 +40,7 @@ def plan_of(hosts: dict[str, dict[str, Any]], policy: str) -> dict[str, Any]:
         "images": [need.to_dict() for need in needs],
         "fetches": [host for host in hosts if host in needs[0].fetches],
         "record": {"plan": {"images": {}}},
+        "silent_registries": {},
     }
 
 

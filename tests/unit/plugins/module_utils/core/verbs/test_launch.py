@@ -1018,6 +1018,62 @@ def test_one_from_the_queue_waits_on_while_its_registry_cannot_give_the_image(an
     assert run.answer().state["outcome"]["status"] == PENDING
 
 
+@pytest.mark.parametrize(
+    ("said", "is_written"),
+    [
+        ("503 Service Unavailable", False),
+        ("read tcp 10.0.0.5:43210->10.0.0.9:443: i/o timeout", False),
+        ("429 Too Many Requests", True),
+    ],
+)
+def test_why_an_image_cannot_be_had_is_written_once(said: str, is_written: bool) -> None:
+    before = said.replace("43210", "51234").replace("429", "503")
+
+    def tried(waits: Record, problem: str) -> Launch:
+        run = Launch(from_queue=True, waits=waits)
+        for host in run.hosts.values():
+            host.update(images={"busybox": None}, records=encode([waits]))
+        return run.answer().answer(h1={"digests": {}, "problems": {"busybox": problem}})
+
+    waits = read_record(tried(waiting_record(), before).sent()["records"][0])
+    run = tried(waits, said)
+    assert run.step == ("keep" if is_written else "")
+    assert is_written or run.state["outcome"]["status"] == PENDING
+
+
+def test_a_registry_that_lets_a_host_wait_is_not_asked_by_it_again_in_a_run() -> None:
+    def lacking_all(silent: dict[str, list[str]] | None = None) -> Launch:
+        run = from_queue()
+        run.state["silent_registries"] = silent or {}
+        for host in run.hosts.values():
+            host["images"] = {"busybox": None}
+        return run.answer()
+
+    quick = lacking_all().answer(h1=REGISTRY_AWAY).answer()
+    assert "silent_registries" not in quick.state["outcome"]
+    run = lacking_all()
+    run.now += 30
+    silent = run.answer(h1=REGISTRY_AWAY).answer().state["outcome"]["silent_registries"]
+    assert silent == {"h1": ["docker.io"]}
+    kept = lacking_all(silent)
+    assert (kept.step, kept.sent()["records"][0]["status"]) == ("keep", PENDING)
+    assert "docker.io gave no answer earlier in this run" in kept.sent()["records"][0]["report"][0]
+    assert lacking_all({"h2": ["docker.io"]}).step == "ask"
+    assert lacking_all({"h1": ["registry.example"]}).step == "ask"
+
+
+def test_a_host_that_a_registry_lets_wait_does_not_pull_again_in_a_run() -> None:
+    digest = {"digests": {"busybox": f"sha256:{'d' * 64}"}, "problems": {}}
+    run = from_queue()
+    run.state["silent_registries"] = {"h2": ["docker.io"]}
+    for host in run.hosts.values():
+        host["images"] = {"busybox": None}
+    run.answer().answer(h1=digest)
+    assert (run.step, hosts_of(run.state)) == ("pull", ["h1", "h3"])
+    came = {"pulled": {"busybox": {"id": IMAGE, "bytes": 5, "seconds": 1.0}}, "problems": {}}
+    assert run.answer(h1=came, h3=came).step == "serve", "it gets it from another host"
+
+
 def test_one_from_the_queue_waits_on_while_a_host_cannot_pull() -> None:
     run = from_queue()
     for host in run.hosts.values():

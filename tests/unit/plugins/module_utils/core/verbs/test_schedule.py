@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Reservation,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.images import IMAGE_AWAY
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Outside,
     State,
@@ -116,6 +117,18 @@ def test_those_that_can_start_are_launched_one_after_the_other_and_then_all_is_l
     run.answer()
     assert (run.step, run.names) == ("", ["big"])
     assert [outcome["status"] for outcome in run.state["outcomes"]] == ["RUNNING", "ERROR"]
+
+
+def test_those_whose_image_could_not_be_had_come_last_and_know_who_gave_no_answer() -> None:
+    stuck = advance(waiting("stuck", 1, "0.5"), PENDING, f"{IMAGE_AWAY} while it was being started.", report=(".",))
+    run = Schedule(stuck, waiting("next", 2, "0.5"), waiting("third", 3, "0.5")).answer()
+    assert run.names == ["stuck", "next", "third"]
+    assert [launch["session_name"] for launch in run.state["launchable"]] == ["next", "third", "stuck"]
+    outcome = {"session_name": "next", "status": "PENDING", "report": ["."]}
+    for host in ("h1", "h2"):
+        run.answer({"launch": {**outcome, "silent_registries": {host: ["docker.io"]}}})
+    assert run.state["silent_registries"] == {"h1": ["docker.io"], "h2": ["docker.io"]}
+    assert run.state["outcomes"] == [outcome, outcome]
 
 
 def test_who_came_meanwhile_waits_for_the_next_run() -> None:
