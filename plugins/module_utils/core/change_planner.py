@@ -96,9 +96,10 @@ class ChangePlanner(Planner):
                 known = self._electors(current) if current.change.kind == REPLACE else current.witnesses
                 parts = self._parts_of_change(plan, plan, replace(current.change, places=places), known)
                 return {**decided, "claims": parts.pop("claims"), "change": {**parts, "before": encode(current)}}
-            if not changes and self.wish.changes and self.group.retired(current):
-                why = "Others decide in place of witnesses that left the inventory."
-                return self._as_before(current, plan, replace(current, witnesses=self._other_witnesses(current)), why)
+            others = self.group.other_witnesses(current)
+            if not changes and self.wish.changes and others:
+                why = "It has other witnesses."
+                return self._as_before(current, plan, replace(current, witnesses=others), why)
             growth = current.growth if self.wish.changes else None  # the size that was requested last is right
             if not changes and (shared_with, growth) == (current.shared_with, current.growth):
                 return self._placed_already(current)

@@ -60,7 +60,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     is_quorum,
     main_host,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import (
+    NAME_HOSTS,
+    name_hosts,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import VARIABLE as FAIR_SHARE
@@ -199,8 +202,25 @@ class GroupFacts:
         ]
 
     def retired(self, record: Record) -> list[str]:
-        """Return the witnesses of a session that the inventory does not have any more; one that waits has none."""
-        return [host for host in record.witnesses if host not in self.known and record.status != PENDING]
+        """Return the witnesses of a session that runs which the inventory does not have any more; others have none."""
+        return [host for host in record.witnesses if host not in self.known and record.status == RUNNING]
+
+    def other_witnesses(self, record: Record) -> tuple[str, ...]:
+        """Return who is to decide in place of a session's witnesses; empty where these stay.
+
+        Others are added where some left the inventory, or where the site gives more by now. A host without a copy of
+        the record could agree to nothing, so `tell_name_hosts` gives it one first.
+        """
+        if record.status != RUNNING or not record.witnesses:
+            return ()
+        left = [host for host in record.witnesses if host in self.known]
+        able = [host for host in self._name_hosts_here(record) if self._knows(host, record)]
+        found = tuple(dict.fromkeys([*left, *able]))[:NAME_HOSTS]
+        return () if {*found} == {*record.witnesses} else found
+
+    def _name_hosts_here(self, record: Record) -> list[str]:
+        """Return the hosts that follow from a session's name, of those that answer."""
+        return name_hosts(record.name, self.facts, self.identities)
 
     def electors(self, record: Record, without_retired: bool) -> tuple[str, ...]:
         """Return the hosts most of which have to agree to a change of a session that has lost a host.
@@ -381,7 +401,10 @@ class GroupFacts:
                 continue
             if not self._is_known_to_all(record):
                 continue
-            knows_name = name_hosts(record.name, self.known, self.identities) if self.scope.is_own(record) else ()
+            is_own, left = self.scope.is_own(record), {*record.witnesses} & {*self.known}
+            knows_name = name_hosts(record.name, self.known, self.identities) if is_own else []
+            if is_own and record.witnesses and len(left) < NAME_HOSTS:
+                knows_name += self._name_hosts_here(record)  # they can be witnesses then
             for host in dict.fromkeys([*record.witnesses, *knows_name]):
                 if host in self.facts and host not in record.hosts and (host, key) not in known:
                     cluster.stubs.setdefault(host, []).append(stub_of(record))

@@ -333,19 +333,15 @@ class Planner(ABC):
     def _witnesses(self, request: Request, current: Record | None = None) -> tuple[str, ...]:
         """Return the hosts that decide where hosts of the session are lost: those that know its name and answer now.
 
-        current: the record of the session where it runs already; they stay the same as long as it does.
+        current: the record of the session where it runs already; they stay the same as long as it does. With witnesses
+        that left the inventory go only those that do not decide this change: who has no copy of the record yet could
+        not agree to what was begun (`GroupFacts.other_witnesses`).
         """
         if current is not None and current.witnesses:
-            return self._other_witnesses(current) if self.wish.without_retired else current.witnesses
+            return self.group.electors(current, self.wish.without_retired)
         if request.on_host_loss == WAIT:
             return ()
         return tuple(name_hosts(request.name, self.facts, self.group.identities))
-
-    def _other_witnesses(self, current: Record) -> tuple[str, ...]:
-        """Return the witnesses of a session with others in place of those that left the inventory."""
-        left = [host for host in current.witnesses if host in self.group.known]
-        known = name_hosts(self.request.name, self.facts, self.group.identities)
-        return tuple([*left, *(host for host in known if host not in left)][: len(current.witnesses)])
 
     def _shared_with(self, current: Record) -> tuple[str, ...]:
         """Return with whom a session is shared by this launch.

@@ -174,8 +174,8 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     if state["outcomes"]:
         return {**state, **step("", "", "")}
     missing = [record.id for record in group.with_missing_hosts(cluster)]
-    retired = any(map(group.retired, group.own(cluster)))
-    in_full = bool(state["moves_from"] or group.half_told(cluster) or retired)
+    others = any(map(group.other_witnesses, group.own(cluster)))
+    in_full = bool(state["moves_from"] or group.half_told(cluster) or others)
     if (missing or in_full) and state["step"] == "look":
         return {**state, **_look(_in_reach(state), missing, in_full)}
     if settings.fair_share.half_life is not None:
@@ -283,13 +283,15 @@ def _replacements(
             launch = launch_request(request, record.owner, record.shared_with, replaces=True)
             found.append({**launch, **given, "peers_of": [record.id], "changes": record.id})
     for record in group.own(cluster):
-        if record.status != RUNNING or not group.retired(record) or name not in ("", record.name):
+        retired, wanted = group.retired(record), group.other_witnesses(record)
+        if not (retired or wanted) or name not in ("", record.name):
             continue
         if name:
             outside.asker.check(record.name, record.owner, record.shared_with)
+        is_whole = record.request is not None and all(host in group.facts for host in record.hosts)
         if why := group.why_no_other_witnesses(record, bool(name)):
-            problems.append(why)
-        elif record in half_changed or record.request is None or any(host not in group.facts for host in record.hosts):
+            problems += [why] if retired else []
+        elif not wanted or record in half_changed or not is_whole:
             continue
         elif (request := _request_of(record, problems)) is not None:
             launch = launch_request(request, record.owner, record.shared_with)

@@ -21,8 +21,11 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import TERMINATED, advance
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import step
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory
 from ansible_collections.cluster_compute.session.tests.small_steps import Killed, Steps
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs import group as requests
@@ -470,6 +473,78 @@ def test_others_decide_in_place_of_witnesses_that_left_the_inventory(
     group.hosts[lost].is_up = False
     group.schedule()
     assert len(containers(group)) == 3, "they decide"
+
+
+def replaced_by_name(group: World, moment: int | None = None) -> list[str]:
+    """Replace what the session has lost, without witnesses that are gone for good; return the warnings."""
+    begun = schedule.begin(group.known, session_name=NAME, only_lost=True)
+    return list(group.run(schedule, begun, moment, None)["warnings"])
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_replacement_without_retired_witnesses_that_stopped_anywhere_is_finished(
+    groups: Callable[..., World], is_back: bool
+) -> None:
+    """is_back: whether the lost host is there again by then."""
+    for moment in range(16, 28):
+        group = groups(9, seed=3, attempts=3)
+        group.launch(request(2))
+        assert group.copies(NAME)["h1"].witnesses == ("h5", "h8", "h9")
+        group = without(group, "h5", "h8")
+        group.hosts["h2"].is_up = False
+        with suppress(Killed):
+            replaced_by_name(group, moment)
+        group.hosts["h2"].is_up = is_back
+        for _ in range(2):
+            group.now += LEASE + DEADLINE
+            warnings = [*replaced_by_name(group), *group.schedule()["warnings"]]
+        assert not any(NAME in warning for warning in warnings), (moment, warnings)
+        copies = group.copies(NAME)
+        assert {*copies["h1"].hosts} <= {name for name, host in group.hosts.items() if host.is_up}, moment
+        witnesses = {*copies["h1"].witnesses}
+        assert len(witnesses) == 3, moment
+        assert witnesses <= {*copies} & {*group.hosts}, (moment, "they know the session")
+
+
+def test_witnesses_are_added_when_there_are_more_hosts(groups: Callable[..., World]) -> None:
+    group = groups(4, attempts=3)
+    absent = ["h3", "h4"]
+    for name in absent:
+        group.hosts[name].is_up = False
+    group.launch(request(2))
+    assert {*group.copies(NAME)["h1"].witnesses} == {"h1", "h2"}
+    made = objects(group)
+    for name in absent:
+        group.hosts[name].is_up = True
+    group.schedule()
+    copies = group.copies(NAME)
+    assert len(copies["h1"].witnesses) == 3
+    assert {*copies["h1"].witnesses} <= {*copies}
+    assert objects(group) == made
+    assert (group.repair()["lines"], group.repair()["problems"]) == ([], [])
+    group.hosts["h1"].is_up = False
+    group.schedule()
+    assert len(containers(group)) == 3, "the host without main1 goes on with the new witness"
+
+
+def test_a_session_that_has_ended_needs_no_other_witnesses(
+    groups: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For its line alone nobody asks hosts for all that they have recorded."""
+    group = groups(6, attempts=3)
+    group.launch(request(2))
+    record = group.copies(NAME)["h1"]
+    for host in group.hosts.values():
+        host.containers.clear()
+        session = StateDirectory(str(host.root)).session(record.id)
+        if session.exists():
+            session.write_record(advance(record, TERMINATED, "Done."))
+    group = without(group, record.witnesses[0])
+    steps = []
+    monkeypatch.setattr(schedule, "step", lambda *given: steps.append(given[0]) or step(*given))
+    for _ in range(3):
+        group.schedule()
+    assert "losses" not in steps
 
 
 @pytest.mark.parametrize("verb", ["move", "grow"])
