@@ -222,7 +222,7 @@ def _facts(
         "vnis": link.vnis(links),
         "ports": _ports(link.listening_ports(), entries),
         "images": {reference: _image(engine, reference) for reference in sorted(images)},
-        "paths": {path: _path(path) for path in sorted(set(paths))},
+        "paths": {path: bounded_path_facts(path) for path in sorted(set(paths))},
         "private": private_places(state),
         "volumes": {name: engine.volume(name) for name in sorted(set(volumes))},
     }
@@ -241,7 +241,7 @@ def private_places(state: StateDirectory) -> dict[str, str]:
     return {os.path.realpath(place): what for place, what in places.items()}
 
 
-def _path(path: str) -> dict[str, Any]:
+def bounded_path_facts(path: str) -> dict[str, Any]:
     """Return what planning needs to know of a path. Raises Hung where its file system does not answer."""
     what = f"the file system of {path} (session_mounts)"
     return bounded(partial(folders.path_facts, path), what, patience(what, folders.SECONDS))
