@@ -209,7 +209,8 @@ class ActionModule(ActionBase):
         hang = self._note.read()
         if hang is not None and not hang.answers:
             # Before the call: it may take long for good reasons, and this may not.
-            self._execute(f"{python} {SIGN_OF_LIFE}", b"", SUSPECT_SECONDS, tries_of_slow=1)
+            with self._tried_once():
+                self._execute(f"{python} {SIGN_OF_LIFE}", b"", SUSPECT_SECONDS, tries_of_slow=1)
             self._note.answers_again()
         seconds = seconds_for(call, arguments) + ANSWER_SECONDS
         done = self._execute(program.command(python), packed, seconds)
@@ -261,7 +262,7 @@ class ActionModule(ActionBase):
         """
         begin = time.monotonic()
         writes = f"; : > {shlex.quote(self._connection._shell.join_path(folder, 'alive'))}" if folder else ""
-        asked = partial(self._low_level_execute_command, for_any_shell(f"{self._life}{writes}"))
+        asked = partial(self._ask_once, for_any_shell(f"{self._life}{writes}"))
         # Others share their connection with a process that is forked from this one.
         is_ssh = getattr(self._connection, "transport", "") == "ssh"
         try:
@@ -273,6 +274,26 @@ class ActionModule(ActionBase):
             why = f"The host hangs: it did not answer within {time.monotonic() - begin:.0f} seconds."
             self._note.remember(why)
             raise AnsibleConnectionFailure(why) from None
+
+    def _ask_once(self, command: str) -> None:
+        with self._tried_once():
+            self._low_level_execute_command(command)
+
+    @contextmanager
+    def _tried_once(self) -> Iterator[None]:
+        """Let Ansible try only once: its pauses ([ssh_connection] retries) would be taken for silence of the host."""
+        retries = None
+        with suppress(AnsibleError, KeyError):
+            if getattr(self._connection, "transport", "") == "ssh":
+                retries = self._connection.get_option("reconnection_retries")
+        if not retries:
+            yield
+            return
+        self._connection.set_option("reconnection_retries", 0)
+        try:
+            yield
+        finally:
+            self._connection.set_option("reconnection_retries", retries)
 
     def _mark_suspect(self, call: str, arguments: dict[str, Any], result: dict[str, Any], hang: Hang) -> None:
         """Let a host that hung count as one that failed lately, until it is trusted or has started a session."""

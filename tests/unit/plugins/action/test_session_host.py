@@ -438,6 +438,51 @@ def test_who_takes_long_and_is_alive_is_waited_for(hurried: Any, tmp_path: Path,
     assert len((tmp_path / "asked").read_text(encoding="ascii")) > 1
 
 
+def turned_away(retries: Any, asked: list[int]) -> str:
+    """Be turned away, as often as Ansible tries, with its pauses."""
+    asked.append(1)
+    wait(0.25 * int(retries or 0))
+    raise AnsibleConnectionFailure("exchange_identification: Connection closed by remote host")
+
+
+def test_pauses_of_ansible_between_its_tries_are_no_silence_of_the_host(hurried: Any) -> None:
+    options = {"reconnection_retries": 5}
+    hurried.action._connection.get_option = options.get
+    hurried.action._connection.set_option = options.__setitem__
+
+    def say(command: str, given: bytes | None) -> str:
+        if is_sign_of_life(command):
+            turned_away(options["reconnection_retries"], [])
+        wait(1)
+        return answer(command, given)
+
+    hurried.say = say
+    assert hurried.run()["sessions"] == []
+    assert options["reconnection_retries"] == 5
+
+
+def test_a_host_that_hung_is_asked_with_one_try_of_ansibles_at_a_time(
+    hurried: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"reconnection_retries": 5}
+    hurried.action._connection.get_option = options.get
+    hurried.action._connection.set_option = options.__setitem__
+    monkeypatch.setattr(action, "SUSPECT_SECONDS", 0.5)
+    hurried.say = silent
+    with pytest.raises(AnsibleConnectionFailure):
+        hurried.run()
+    asked: list[int] = []
+
+    def say(command: str, given: bytes | None) -> str:
+        if is_sign_of_life(command) and len(asked) < 2:
+            turned_away(options["reconnection_retries"], asked)
+        return answer(command, given)
+
+    hurried.say = say
+    assert hurried.run()["sessions"] == []
+    assert (len(asked), options["reconnection_retries"]) == (2, 5)
+
+
 @pytest.mark.parametrize("hung", ["_transfer_data", "_make_tmp_path", "_fixup_perms2"])
 def test_what_is_copied_to_a_host_has_a_limit_of_time(hurried: Any, hung: str) -> None:
     hurried.action._connection.has_pipelining = False
