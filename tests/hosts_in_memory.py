@@ -904,7 +904,7 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(host_verify, "verify", verify_in_memory)
         patch.setattr(launch_steps, "wait_until_ready", wait_in_memory)
         patch.setattr(launch_steps.names, "look", lambda *_given: {})  # no program runs that could write
-        patch.setattr(engine_trial, "problem", lambda: "")  # what fails here fails for this session alone
+        patch.setattr(engine_trial, "problem", lambda *_given: "")  # what fails here fails for this session alone
         patch.setattr(link, "session_links", lambda: dict(NOW.host.links))
         patch.setattr(link, "delete_link", remove_link)
         patch.setattr(firewall, "sessions", lambda: dict(NOW.host.rules))
