@@ -39,6 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     ENDED,
     RUNNING,
     Record,
+    differs,
     is_stub,
     latest,
     require_known,
@@ -184,6 +185,12 @@ def repair_host(
     doubtful = [record for key, record in right.items() if alone or key in apart]
     if doubtful:
         repairer.memberships = membership.memberships(state, doubtful)
+    # Of a newer record than the controller has seen it does not know whether most witnesses have agreed to it.
+    repairer.decided = {
+        key
+        for key, told in (records or {}).items()
+        if key in right and key not in apart and told.revision == right[key].revision and not differs(told, right[key])
+    }
     for session_id, best in right.items():
         since = None if looked is None else looked - LOOK_SECONDS
         if session_id not in here and ledger.was_removed(best.name, session_id, since, None):
@@ -234,6 +241,7 @@ class _Repairer:
         self.waiting = waiting
         self.evaluate = evaluate
         self.memberships: dict[str, Membership] = {}
+        self.decided: set[str] = set()
 
     def set_damaged_aside(self) -> None:
         """Move files that cannot be trusted out of the way. Raises LedgerError and StateError for newer ones.
@@ -400,6 +408,12 @@ class _Repairer:
     def _converge(self, record: Record, host: str) -> None:
         require_known(record)
         session, plan = self.state.session(record.id), read_plan(record.plan)
+        if record.id in self.decided and session.is_undecided:
+            # Whoever was to say so was killed. From now on hosts that were let go of are told that.
+            if not self.check_mode:
+                session.note_undecided(False)
+            what = f"note that most witnesses agreed to what session {record.name} is without"
+            self._did(what, "witnesses", record.name, "undecided", "agreed")
         own: Keys = {}
         if has_ssh(plan):
             own, made = make_keys(session, plan, host, False, self.check_mode)

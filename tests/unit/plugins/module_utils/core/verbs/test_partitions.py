@@ -547,6 +547,37 @@ def test_a_session_that_has_ended_needs_no_other_witnesses(
     assert "losses" not in steps
 
 
+def test_a_lost_host_is_told_that_its_part_was_given_away_wherever_the_run_was_killed(
+    groups: Callable[..., World],
+) -> None:
+    """The controller does not reach it, as where it left the inventory; the session's other hosts do."""
+    noted, twins = [], []
+    for moment in range(24, 34):
+        group = groups(6, seed=moment, attempts=3)
+        group.launch(request(3))
+        others = {*group.hosts} - {"h3"}
+        group.cut({"h3"}, others)
+        controller = group.controller(*others)
+        with suppress(Killed):
+            controller.schedule(moment)
+        group.now += LEASE + DEADLINE
+        for _ in range(2):
+            controller.schedule()
+            assert controller.repair()["problems"] == ["h3: It could not be reached."]
+        record = group.copies(NAME)["h1"]
+        assert "h3" not in record.hosts
+        notes = [
+            host for host in record.hosts if StateDirectory(str(group.hosts[host].root)).session(record.id).is_undecided
+        ]
+        group.heal()
+        group.boot("h3")
+        if notes:
+            noted.append((moment, notes))
+        if (f"{NAME}-sub2", "h3") in containers(group):
+            twins.append(moment)
+    assert (noted, twins) == ([], [])
+
+
 @pytest.mark.parametrize("verb", ["move", "grow"])
 def test_a_change_of_a_session_and_a_replacement_on_the_other_side_do_not_make_two_of_it(
     groups: Callable[..., World], verb: str
