@@ -20,7 +20,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import SHARED_WITH
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import near_misses
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import (
+    near_misses,
+    slips_of_roles,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
@@ -29,6 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_va
     session_name,
     session_owner,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.role_variables import role_variables
 
 OF_SITE = (
     "session_resource_group",
@@ -59,21 +63,21 @@ class ActionModule(ActionBase):
         )
         try:
             group, variables = group_variables(PREFIX, task_vars, reader(self._templar))
-            self._refuse_near_misses(variables, arguments)
+            warnings = self._refuse_near_misses(variables, arguments)
+            found = {"changed": False, "resource_group": group, **({"warnings": warnings} if warnings else {})}
             if arguments["own"]:
                 variables = {**{name: variables[name] for name in OF_SITE if name in variables}, **arguments["own"]}
             if arguments["only"] == "group" and not is_given(variables.get("session_name")):
                 owner = read_asker(task_vars, reader(self._templar)).name
-                return {"changed": False, "session_name": "", "resource_group": group, "owner": owner}
+                return {**found, "session_name": "", "owner": owner}
             if arguments["only"] != "launch":
-                name = session_name(variables)
-                return {"changed": False, "session_name": name, "resource_group": group}
+                return {**found, "session_name": session_name(variables)}
             request = parse_request(variables)
             _group, site = group_variables(ADMINS, task_vars, reader(self._templar))
             asker = read_asker({**task_vars, **site}, reader(self._templar))
             _group, shared = group_variables(SHARED_WITH, task_vars, reader(self._templar))
             return {
-                "changed": False,
+                **found,
                 **launch_request(
                     request,
                     *session_owner(variables, asker, shared.get(SHARED_WITH)),
@@ -87,10 +91,15 @@ class ActionModule(ActionBase):
         except CoreError as error:
             return {"failed": True, "msg": f"The request cannot be used; no host was touched.\n{error}"}
 
-    def _refuse_near_misses(self, variables: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-        """Refuse extra variables that nothing reads. Raises InvalidInput."""
+    def _refuse_near_misses(self, variables: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+        """Refuse extra variables that nothing reads, and return warnings of others. Raises InvalidInput.
+
+        A verb that needs no request may be run by a playbook whose launch has an own variable such as cluster_size.
+        """
         given = [name for name, value in variables.items() if is_given(value)]
         launches = arguments["only"] == "launch" and not arguments["own"]
-        problems = near_misses(load_extra_vars(self._loader), given, launches)
+        extra = load_extra_vars(self._loader)
+        problems = near_misses(extra, given, launches) + slips_of_roles(extra, role_variables())
         if problems:
             raise InvalidInput(problems)
+        return [str(problem) for problem in near_misses(extra, given, True)]

@@ -10,7 +10,7 @@ only what is given with ``-e`` is looked at, and only what is nearly a name that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import SequenceMatcher, get_close_matches
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import Problem
@@ -61,6 +61,25 @@ def slips_of_prefix(extra: Iterable[str], prefix: str, keys: Collection[str]) ->
         is_slip = not name.startswith(prefix) and _is_like(head, prefix.rstrip("_"), ALIKE_IF_SHORT)
         if is_slip and (near := get_close_matches(tail, keys, 1, ALIKE)):
             problems.append(Problem(name, HIDDEN, f"There is no such variable. Did you mean {prefix}{near[0]}?"))
+    return problems
+
+
+def slips_of_roles(extra: Iterable[str], roles: Mapping[str, Collection[str]]) -> list[Problem]:
+    """Return a problem for each extra variable that is a slip of one of a role's, such as drain_reson or drian_reason.
+
+    roles: by name, with which variables of a role begin, what follows it.
+    """
+    problems = []
+    for name in sorted({*map(str, extra)} - {f"{role}_{key}" for role, keys in roles.items() for key in keys}):
+        words = name.lower().replace("-", "_").split("_")
+        for role, keys in roles.items():
+            count = role.count("_") + 1
+            head, tail = "_".join(words[:count]), "_".join(words[count:])
+            # What people write wrong is seldom the first letter: drain_hosts is no train_hosts.
+            is_like = head == role or (head[:1] == role[:1] and _is_like(head, role) and tail in keys)
+            if is_like and (near := get_close_matches(tail, keys, 1, ALIKE)):
+                problems.append(Problem(name, HIDDEN, f"There is no such variable. Did you mean {role}_{near[0]}?"))
+                break
     return problems
 
 

@@ -204,7 +204,7 @@ def test_the_role_takes_every_variable_of_a_request_and_leaves_it_as_it_is() -> 
 def test_an_extra_variable_that_nothing_reads_is_refused_by_what_it_was_meant_to_be(
     monkeypatch: pytest.MonkeyPatch, only: str
 ) -> None:
-    extra = {"sesion_memory": "8g", "cluster_size": 3, "team": "vision"}
+    extra = {"sesion_memory": "8g", "cluster_size": 3, "drain_reson": "x", "team": "vision"}
     monkeypatch.setattr(session_request, "load_extra_vars", lambda _loader: extra)
     own = {"sesion_cpus": 4}  # of the inventory, which nobody looks at
     variables = {**BASE, **own, **extra}
@@ -212,9 +212,29 @@ def test_an_extra_variable_that_nothing_reads_is_refused_by_what_it_was_meant_to
     found = run_action(ActionModule, {"only": only}, {**variables, "groups": GROUPS, "hostvars": hostvars})
     lines = [line for line in found["msg"].splitlines() if "Did you mean" in line]
     assert found["failed"]
-    assert [line.partition(" is ")[0] for line in lines] == [*["cluster_size"] * (only == "launch"), "sesion_memory"]
-    assert lines[-1].endswith("There is no such variable. Did you mean session_memory?")
+    assert [line.partition(" is ")[0] for line in lines] == [
+        *["cluster_size"] * (only == "launch"),
+        "sesion_memory",
+        "drain_reson",
+    ]
+    assert lines[-2].endswith("There is no such variable. Did you mean session_memory?")
     assert "8g" not in found["msg"]
+
+
+@pytest.mark.parametrize("only", ["name", "group"])
+def test_a_verb_that_needs_no_request_warns_of_what_a_launch_would_refuse(
+    monkeypatch: pytest.MonkeyPatch, only: str
+) -> None:
+    monkeypatch.setattr(session_request, "load_extra_vars", lambda _loader: {"cluster_size": 3, "cluster_zone": "a"})
+    hostvars = {name: dict(BASE) for name in GROUPS["all"]}
+    variables = {**BASE, "groups": GROUPS, "hostvars": hostvars}
+    found = run_action(ActionModule, {"only": only}, variables)
+    (warning,) = found["warnings"]
+    assert warning.startswith("cluster_size is ")
+    assert warning.endswith("Did you mean session_size?")
+    for values in hostvars.values():
+        values["session_size"] = 3  # it may come from there
+    assert "warnings" not in run_action(ActionModule, {"only": only}, variables)
 
 
 @pytest.mark.parametrize(

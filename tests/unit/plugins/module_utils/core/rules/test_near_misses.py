@@ -6,17 +6,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import JobRequest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import KNOWN_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import LogsRequest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import (
     HANDED_ON,
     SITE,
     SITE_PREFIX,
     near_misses,
     slips_of_prefix,
+    slips_of_roles,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.role_variables import role_variables
 
 ROOT = Path(__file__).resolve().parents[6]
 
@@ -93,3 +99,65 @@ def test_every_variable_of_a_site_is_known() -> None:
 def test_a_slip_of_a_verb_s_prefix_is_found(name: str, meant: str) -> None:
     found = [str(problem) for problem in slips_of_prefix([name], "job_", ["command", "on", "timeout"])]
     assert [problem.partition("Did you mean ")[2] for problem in found] == ([f"{meant}?"] if meant else [])
+
+
+OF_ROLES = {
+    "drain_reson": "drain_reason",
+    "drian_reason": "drain_reason",
+    "DRAIN_MOVE": "drain_move",
+    "drain-requeue": "drain_requeue",
+    "drain_wait_second": "drain_wait_seconds",
+    "preflght_strict": "preflight_strict",
+    "preflight_matrx": "preflight_matrix",
+    "statsu_json": "status_json",
+    "status_pages": "status_page",
+    "prepare_host_vni_pool": "prepare_hosts_vni_pool",
+    "prepare_hosts_package": "prepare_hosts_packages",
+    "check_pair_size": "check_pairs_size",
+    "teardwn_keep_record": "teardown_keep_record",
+}
+
+
+@pytest.mark.parametrize("name", [*OF_ROLES])
+def test_a_slip_of_a_role_s_variable_is_found(name: str) -> None:
+    (problem,) = slips_of_roles([name, "team"], role_variables())
+    assert str(problem).startswith(f"{name} is ")
+    assert f"Did you mean {OF_ROLES[name]}?" in str(problem)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *OWN,
+        *("train_hosts", "train_state", "status_url", "login_dir", "launch_mode", "drain_grace", "repair_crew", "info"),
+        *("awx_project_scm_branch", "awx_project_revision", "awx_inventory_id", "awx_job_launch_type", "tower_job_id"),
+        *("awx_prefixes", "login", "lab_site", "drain", "drain_", "_drain_hosts"),
+    ],
+)
+def test_what_resembles_no_variable_of_a_role_is_the_site_s_own(name: str) -> None:
+    assert slips_of_roles([name], role_variables()) == []
+
+
+def test_no_variable_that_exists_is_a_slip_of_one_of_a_role() -> None:
+    specs = [yaml.safe_load(path.read_bytes()) for path in (ROOT / "roles").glob("*/meta/argument_specs.yml")]
+    options = {name for spec in specs for entry in spec["argument_specs"].values() for name in entry.get("options", {})}
+    for file in ("defaults", "vars"):
+        for path in (ROOT / "roles").glob(f"*/{file}/main.yml"):
+            options |= {
+                name for name in yaml.safe_load(path.read_bytes()) or {} if name.startswith(f"{path.parts[-3]}_")
+            }
+    found = role_variables()
+    assert {f"{role}_{key}" for role, keys in found.items() for key in keys} == {
+        name for name in options if not name.startswith(("session_", "awx_"))
+    }
+    assert len(found) > 15
+    others = [f"job_{own.name}" for own in fields(JobRequest)] + [f"logs_{own.name}" for own in fields(LogsRequest)]
+    site = [SITE_PREFIX + key for key in (*SITE, *HANDED_ON)]
+    assert slips_of_roles([*options, *KNOWN_VARIABLES, *site, *others], found) == []
+
+
+def test_what_the_documentation_gives_is_no_slip_of_a_role_s_variable() -> None:
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "roles").glob("*/README.md"), ROOT / "README.md"]
+    given = {name for page in pages for name in re.findall(r"-e '?([a-zA-Z_]+)=", page.read_text(encoding="utf-8"))}
+    assert len(given) > 30
+    assert slips_of_roles(given, role_variables()) == []
