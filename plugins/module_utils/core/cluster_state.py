@@ -155,7 +155,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Undecided:
-    """A session whose lost host was to be replaced by a run that ended before most witnesses had agreed to that.
+    """A session that was to be changed by a run that ended before most witnesses had agreed to that.
 
     hosts: those that it has by what was begun. witnesses: those most of which have to agree. missing: which of them
     cannot be asked, where the others are too few. agreed: which of them have agreed to it. before: the record as it
@@ -174,8 +174,8 @@ class Undecided:
     def problem(self) -> str:
         """One sentence for people."""
         return (
-            f"Session {self.session_name} ({self.session_id}) was to go on with {', '.join(self.hosts)} in place of a "
-            f"lost host, and most of {', '.join(self.witnesses)} have not agreed to that."
+            f"Session {self.session_name} ({self.session_id}) was to go on with {', '.join(self.hosts)}, and most of "
+            f"{', '.join(self.witnesses)} have not agreed to that."
         )
 
     @property
@@ -183,7 +183,7 @@ class Undecided:
         """What to do next, one or two sentences."""
         away = f"Bring back {', '.join(self.missing)}; then the" if self.missing else "The"
         return (
-            f"{away} schedule_pending playbook finishes it, or takes it back if the lost host is there again. Until "
+            f"{away} schedule_pending playbook finishes it, or takes it back if a lost host is there again. Until "
             "then nothing of it is started or removed."
         )
 

@@ -425,7 +425,7 @@ class GroupFacts:
         ]
 
     def _leave_undecided(self, cluster: ClusterState, finishes: bool) -> None:
-        """Leave alone the sessions of which a replacement was begun, and most witnesses have not agreed to it.
+        """Leave alone the sessions of which a change was begun, and most witnesses have not agreed to it.
 
         finishes: whether the verb finishes or takes back that of a session whose witnesses can be asked.
         """
@@ -470,14 +470,16 @@ class GroupFacts:
         )
 
     def _is_begun(self, record: Record, copies: Mapping[str, Record]) -> bool:
-        """Tell whether the record may be that of a replacement which was not finished. A stub says only that."""
+        """Tell whether the record may be that of a change which was not finished; a stub that of a replacement."""
         if is_stub(record):
             return any(
                 host in copy.hosts and host not in record.hosts and not is_stub(copy) and copy.status == RUNNING
                 for host, copy in copies.items()
             )
-        if record.change is None or record.change.kind != REPLACE:
+        if record.change is None:
             return False
+        if record.change.kind != REPLACE:
+            return bool(self.unfinished(record))
         # Of a host that does not answer nobody knows whether it has begun.
         homes = {replica.host for replica in record.replicas if replica.name in record.change.places}
         return not homes or bool(self.unfinished(record)) or not homes <= self.facts.keys()

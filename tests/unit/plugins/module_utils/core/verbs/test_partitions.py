@@ -612,3 +612,44 @@ def test_a_change_of_a_session_and_a_replacement_on_the_other_side_do_not_make_t
         assert [name for name, times in found.items() if times > 1] == [], (moment, containers(group))
     assert changed
     assert replaced
+
+
+@pytest.mark.parametrize("first", ["few", "most"])
+@pytest.mark.parametrize(("change", "moments"), [("move", range(33, 38)), ("grow", range(14, 32))])
+def test_a_repair_starts_nothing_that_few_witnesses_agreed_to(
+    groups: Callable[..., World], change: str, moments: range, first: str
+) -> None:
+    """A run that moves a replica, or adds one, is killed; then the witnesses are on the other side of a cut."""
+    tried = 0
+    for moment in moments:
+        group = groups(9, seed=moment, attempts=3)
+        group.launch(request(2))
+        known = group.copies(NAME)["h1"]
+        with suppress(Killed):
+            if change == "move":
+                group.schedule(moment, moves_from=["h2"])
+            else:
+                group.launch(request(3), moment)
+        copies = group.copies(NAME)
+        voted = [host for host in known.witnesses if copies[host].revision > known.revision]
+        if len(voted) > 1 or copies["h1"].revision == known.revision:
+            continue
+        tried += 1
+        group.now += LEASE + DEADLINE
+        few = {*copies["h1"].hosts, *voted}
+        most = {*group.hosts} - few
+        group.cut(few, most)
+        before = containers(group)
+        of_most = group.controller(*most)
+        verbs = {"few": group.controller(*few).repair, "most": of_most.schedule}
+        for side in (first, *({*verbs} - {first})):
+            verbs[side]()
+        started = Counter(name for name, _host in containers(group) - before)
+        assert [name for name, times in started.items() if times > 1] == [], (moment, voted, containers(group))
+        if change == "grow":
+            assert f"{NAME}-sub2" not in started, "few witnesses agreed to it"
+        healed(group)
+        group.launch(request(3))
+        found = Counter(name for name, _host in containers(group))
+        assert found == {f"{NAME}-main1": 1, f"{NAME}-sub1": 1, f"{NAME}-sub2": 1}, (moment, found)
+    assert tried
