@@ -45,8 +45,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PENDING,
     RUNNING,
     Record,
-    line_of,
     stub_of,
+    told_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import content_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Reservation
@@ -284,7 +284,7 @@ def _records(
         damaged.append(str(error))
     return {
         "records": [
-            encode(line_of(record))
+            encode(told_of(record))
             if whole_records or record.name == session_name or record.status != RUNNING or record.id in in_full
             else encode(stub_of(record))
             for record in records

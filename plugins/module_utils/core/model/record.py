@@ -240,7 +240,8 @@ def line_of(record: Record) -> Record:
     report = tuple(_shortened(line) for line in record.report[:REPORT_LINES])
     last = tuple(replace(entry, reason=_shortened(entry.reason)) for entry in record.history[-1:])
     group = group_of(record)
-    return replace(record, report=report, history=last, tunnel=None, request=None, plan=None, resource_group=group)
+    nothing: dict[str, Any] = {"tunnel": None, "request": None, "plan": None, "witnesses": ()}
+    return replace(record, report=report, history=last, resource_group=group, **nothing)
 
 
 def _shortened(text: str) -> str:
@@ -262,6 +263,14 @@ def started(record: Record) -> Record:
 def kept_by(record: Record, hosts: Iterable[str]) -> Record:
     """Return a record as it is written to *hosts*: while a session waits it says who may have a copy."""
     return replace(record, witnesses=tuple(hosts)) if record.status == PENDING else record
+
+
+def told_of(record: Record) -> Record:
+    """Return what a host tells of a session: `line_of` it, and of one that waits not who may have a copy.
+
+    Only the host itself goes by that (`carriers`), and these are all hosts of a group, told by all of them.
+    """
+    return kept_by(line_of(record), ())
 
 
 def carriers(record: Record) -> tuple[str, ...]:

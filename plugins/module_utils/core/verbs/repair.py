@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     REPLACE,
     RUNNING,
     is_stub,
+    kept_by,
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
@@ -277,7 +278,7 @@ def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict
         if key in cluster.conflicts:
             continue
         stub = record if is_stub(record) else stub_of(record)
-        whole, plain_stub = encode(record), encode(stub)
+        whole, plain_stub = encode(kept_by(record, group.known)), encode(stub)
         is_own = group.scope.is_own(record)
         is_for_all = record.plan is None and not is_stub(record)
         knows_name = name_hosts(record.name, group.known, identities) if is_own else ()

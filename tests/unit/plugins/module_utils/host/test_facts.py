@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     FactsAnswer,
     read_answers,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import new_record, prepared
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ERROR,
+    PENDING,
+    QueueTicket,
+    advance,
+    kept_by,
+    new_record,
+    prepared,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     Allocatable,
     Claim,
@@ -107,3 +116,21 @@ def test_a_port_that_a_session_holds_is_taken_whether_it_listens_yet_or_not() ->
     taken = {"address": "0.0.0.0", "port": 21999, "protocol": "tcp"}
     assert facts._with_reserved(listens, [held]) == [*listens, taken]
     assert facts._with_reserved([taken], [held]) == [taken]
+
+
+@pytest.mark.parametrize("status", [PENDING, ERROR])
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_told_of_a_session_does_not_grow_with_its_group(
+    status: str, whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All hosts of a group have the record of one that waits, which names them all, and tell each run of it."""
+    me, write = (os.getuid(), os.getgid()), state_module.write_file
+    monkeypatch.setattr(state_module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
+    record = advance(new_record(SESSION, "alice", {"name": "train"}), PENDING, "No room.", queue=QueueTicket(1))
+    sizes = []
+    for hosts in (3, 1000):
+        kept = kept_by(record, [f"gpu-node-{number:04d}.cluster.example.org" for number in range(hosts)])
+        state = StateDirectory(str(tmp_path))
+        state.session(SESSION).write_record(kept if status == PENDING else advance(kept, status, "It failed."))
+        sizes.append(len(json.dumps(facts._records(state, "", state.records()[0], whole, set())["records"])))
+    assert sizes[0] == sizes[1] < 1000

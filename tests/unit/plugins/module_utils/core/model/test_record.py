@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     UnknownSchema,
     advance,
     is_stub,
+    kept_by,
     latest,
     line_of,
     new_record,
@@ -127,6 +128,7 @@ def test_of_a_session_that_has_ended_a_line_stays(status: str) -> None:
     assert len(json.dumps(encode(ended))) < 2500
     assert (ended.id, ended.name, ended.owner, ended.hosts) == (SESSION, "train", "alice", ("h1", "h2"))
     assert ended.report[0].startswith("h0: yyy")
+    assert advance(kept_by(waiting(), ["h1"]), status, "No.").witnesses == (), "nobody decides about it"
     earlier = replace(running(), status=status)
     assert line_of(earlier) == replace(earlier, request=None, plan=None, history=earlier.history[-1:])
     assert [line_of(make()) == make() for make in EVERY.values()] == [True] * len(EVERY), "what lives stays whole"

@@ -474,3 +474,14 @@ def test_who_waits_in_a_group_that_shrank_is_torn_down_by_one_that_has_all_who_k
     assert world.copies("ash").keys() == {"h1", "h2"}
     assert "failure" not in run(world, DEFAULT_GROUP, "teardown", "ash")
     assert world.copies("ash") == {}
+
+
+@pytest.mark.parametrize("lost", ["h1", "h2"])
+def test_a_repair_that_gives_back_a_record_of_one_that_waits_says_who_may_have_it(world: World, lost: str) -> None:
+    """Hosts do not tell that of their own copies, as it is as long as the group."""
+    waiting_in_pool_a(world)
+    before = world.copies("ash")
+    assert {copy.witnesses for copy in before.values()} == {("h1", "h2")}
+    lose_records(world, lost)
+    run(world, "pool_a", "repair")
+    assert world.copies("ash") == before
