@@ -329,7 +329,7 @@ class ChangePlanner(Planner):
             if reservation.claim.session_id == plan.session.id and reservation.stage == COMMITTED
         }
         receiving = [host for host in after.hosts if any(after_on.name in change.places for after_on in after.on(host))]
-        staying = [host for host in after.hosts if host in plan.hosts]
+        staying = [host for host in after.hosts if host in plan.hosts and host in self.facts]
         # Two changes at once meet at the first host that the session has, whichever hosts they are about. While that
         # one leaves, the first that stays keeps others out.
         first = [host for host in plan.hosts if host in self.facts][:1]

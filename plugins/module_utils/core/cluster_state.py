@@ -158,8 +158,9 @@ class Undecided:
     """A session that was to be changed by a run that ended before most witnesses had agreed to that.
 
     hosts: those that it has by what was begun. witnesses: those most of which have to agree. missing: which of them
-    cannot be asked, where the others are too few. agreed: which of them have agreed to it. before: the record as it
-    was, where it is certain that too few have, and a host that was taken for lost answers and runs its replicas.
+    cannot be asked, where the others are too few; else hosts that have the record, where no other has. agreed: which of
+    them have agreed to it. before: the record as it was, where it is certain that too few have, and a host that was
+    taken for lost answers and runs its replicas.
     """
 
     session_name: str

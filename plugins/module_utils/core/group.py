@@ -444,18 +444,30 @@ class GroupFacts:
             missing = tuple(host for host in record.witnesses if host not in copies)
             can_agree = is_quorum({*record.witnesses} - {*missing}, record.witnesses, main)
             is_open = not is_quorum([*agreed, *missing], record.witnesses, main)
+            before = self._running_before(record, copies) if is_open else None
+            is_known = before is not None or not is_stub(record)
+            if can_agree:  # of a stub one of these has the whole
+                missing = tuple(host for host in record.hosts if host not in self.facts and not is_known)
             cluster.leave_alone(key)
             undecided = Undecided(
                 record.name,
                 key,
                 record.hosts,
                 record.witnesses,
-                () if can_agree else missing,
+                missing,
                 tuple(host for host in record.witnesses if host in agreed),
-                self._running_before(record, copies) if is_open else None,
+                before,
             )
-            if finishes and can_agree and not is_stub(record):
+            if finishes and can_agree and is_known:
                 cluster.undecided[key] = undecided
+                if before is not None and is_stub(record):
+                    # Of what was begun only the hosts are known, and nothing else is needed to take it back.
+                    cluster.records[key] = replace(
+                        before,
+                        revision=record.revision,
+                        shared_with=record.shared_with,
+                        witnesses=record.witnesses,
+                    )
             else:
                 cluster.conflicts[key] = undecided
 

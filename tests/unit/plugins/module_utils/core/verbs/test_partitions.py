@@ -392,6 +392,31 @@ def test_what_runs_runs_on_where_a_replacement_was_fenced_and_not_agreed(
     assert tried, "at no moment it was"
 
 
+@pytest.mark.parametrize(
+    ("size", "lost", "later"), [(2, "h1", "h2"), (2, "h2", "h1"), (3, "h3", "h1"), (3, "h3", "h2")]
+)
+def test_a_replacement_to_which_few_agreed_is_taken_back_without_a_host_that_is_lost_by_then(
+    groups: Callable[..., World], size: int, lost: str, later: str
+) -> None:
+    """Of a session on two hosts that one alone had the whole record of what was begun."""
+    tried = 0
+    for moment in MOMENTS_OF_AGREEMENT:
+        group = fenced(groups, size, lost, moment)
+        if group is None:
+            continue
+        tried += 1
+        before = containers(group)
+        group.now += LEASE + DEADLINE
+        group.hosts[later].is_up = False
+        for _ in range(2):
+            group.schedule()
+        there = {(name, host) for name, host in containers(group) if host != later}
+        assert len({name for name, _host in there}) == len(there) == size, (moment, there)
+        group.hosts[later].is_up = True
+        check_healed(group, before, moment)
+    assert tried
+
+
 @pytest.mark.parametrize("verbs", [["schedule"], ["repair", "schedule"], ["gc", "schedule"]])
 def test_a_witness_that_lost_its_state_agrees_to_nothing_before_all_hosts_can_tell_it(
     groups: Callable[..., World], verbs: list[str]
