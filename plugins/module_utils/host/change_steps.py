@@ -96,7 +96,8 @@ def hold(
     try:
         with state.working_on(record.id):
             _refuse_if_changed(state, ledger, record, run, check_mode)
-            if host not in record.hosts:  # it leaves, and holds the change alone
+            if host not in record.hosts:  # it leaves, and holds the change alone, or is to agree to it
+                _require_known(state, record, host)
                 return {**result, "changed": leased, "public_keys": {}}
             session = state.session(record.id)
             here = _names(state, record.id)
@@ -134,6 +135,14 @@ def _refuse_if_changed(state: StateDirectory, ledger: LedgerFile, record: Record
             raise StateError(f"Session {record.name} was changed while this run was at work. Try again.")
 
 
+def _require_known(state: StateDirectory, record: Record, host: str) -> Record:
+    """Return the copy that is here. Raises StateError where there is none: a host may have forgotten what it knew."""
+    found = state.session(record.id).read_record()
+    if found is None:
+        raise StateError(f"Session {record.name} is not known here, so {host} does not agree to a change of it.")
+    return found
+
+
 def agree(
     state: StateDirectory,
     ledger: LedgerFile,
@@ -155,9 +164,7 @@ def agree(
     stub = stub_of(record)
     with state.working_on(record.id):
         _refuse_if_changed(state, ledger, record, run, check_mode)
-        found = state.session(record.id).read_record()
-        if found is None:
-            raise StateError(f"Session {record.name} is not known here, so {host} does not agree to a change of it.")
+        found = _require_known(state, record, host)
         held = [held for held in ledger.read().values() if held.claim.amends == record.id]
         is_taken = any(other.lease_owner != run.lease_owner for other in held)
         if is_taken or (found.revision == revision and {*found.hosts} != {*hosts}):

@@ -442,6 +442,31 @@ def test_a_witness_that_lost_its_state_agrees_to_nothing_before_all_hosts_can_te
     assert group.copies(NAME)["h4"].hosts == ("h1", "h3")
 
 
+@pytest.mark.parametrize("change", ["grow", "move"])
+def test_a_change_is_not_begun_where_most_witnesses_do_not_know_the_session(
+    groups: Callable[..., World], change: str
+) -> None:
+    group = groups(6, attempts=3)
+    group.launch(request(2))
+    before = group.copies(NAME)
+    for witness in ("h4", "h5"):
+        shutil.rmtree(group.hosts[witness].root / "sessions")
+    copies, made = group.copies(NAME), objects(group)
+    if change == "grow":
+        assert "is not known here, so h4 does not agree" in group.launch(request(3))["failure"]
+    else:
+        begun = schedule.begin(group.known, moves_from=["h2"])
+        group.run(schedule, {**begun, "cleaned_up": True}, None, None)
+    assert {host: copy.revision for host, copy in group.copies(NAME).items()} == {
+        host: copy.revision for host, copy in copies.items()
+    }, "nothing was written"
+    assert objects(group) == made
+    group.schedule()
+    assert group.copies(NAME).keys() == before.keys()
+    group.launch(request(3))
+    assert len(containers(group)) == 3
+
+
 @pytest.mark.parametrize("renamed", [{"h4", "h5"}, {"h1", "h4", "h6"}])
 def test_witnesses_with_other_names_decide_as_before(groups: Callable[..., World], renamed: set[str]) -> None:
     group = groups(6, attempts=3)
