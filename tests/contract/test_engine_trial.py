@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
@@ -120,6 +121,21 @@ def test_a_batch_command_that_its_host_cannot_start_begins_anew_elsewhere(host: 
 def test_a_batch_command_that_fails_by_itself_has_ended(host: Host, engine: Engine, command: list[str]) -> None:
     session = host.launch(size=1)
     outcome = Job(session, batch_job(session.id)).start(command, once=True).end(120)["main1"]
+    assert (outcome["requeue"], outcome["problem"]) == (False, "")
+    assert outcome["exit_code"] in (126, 127)
+    assert SuspicionFile(str(host.state.root)).read() is None
+
+
+def test_links_that_a_host_cannot_make_are_not_why_a_batch_command_does_not_start(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise link.LinkError("ip: Operation not supported")
+
+    session = host.launch(size=1)
+    monkeypatch.setattr(link, "try_kinds", fail)
+    assert engine_trial.problem() != ""
+    outcome = Job(session, batch_job(session.id)).start(["/no/such/program"], once=True).end(120)["main1"]
     assert (outcome["requeue"], outcome["problem"]) == (False, "")
     assert outcome["exit_code"] in (126, 127)
     assert SuspicionFile(str(host.state.root)).read() is None

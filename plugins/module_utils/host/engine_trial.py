@@ -35,7 +35,8 @@ REPOSITORY = "cluster-compute/trial"
 PREFIX = "cluster-compute-trial-"
 """How the names of containers of trials begin."""
 LOCK = Path("/run/cluster-compute-trial.lock")
-"""Held by who tries, so that what a trial that was ended has left can be told from what another one uses."""
+"""Held by who tries, so that what a trial that was ended has left can be told from what another one uses.
+It says when the last trial ended, and what it found."""
 SECONDS = 90.0
 """For which the engine may say nothing; one that many launches keep busy takes its time."""
 LOCK_SECONDS = 4 * SECONDS
