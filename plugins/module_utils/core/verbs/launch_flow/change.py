@@ -234,6 +234,7 @@ def _fenced(launch: Launch, answers: Answers) -> State:
 def _agree(launch: Launch) -> State:
     """Let the witnesses that do not stay write down which hosts the session has, before anything starts elsewhere.
 
+    Those that leave as well: else one could agree to another change as soon as its lease has ended.
     Each agrees to one content of a revision, and only to what follows from the one that it knows. So of two runs that
     reach different hosts of the session one goes on.
     """
@@ -242,7 +243,6 @@ def _agree(launch: Launch) -> State:
         host
         for host in change["electors"]
         if host in change["holding"] and host not in change["staying"]
-        if host not in change["leaving"] or "base" in change
         if host not in change.get("voted", ())
     ]
     if launch.outside.check_mode or not change["electors"]:

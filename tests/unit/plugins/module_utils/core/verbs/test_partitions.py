@@ -703,3 +703,17 @@ def test_a_repair_starts_nothing_that_few_witnesses_agreed_to(
         found = Counter(name for name, _host in containers(group))
         assert found == {f"{NAME}-main1": 1, f"{NAME}-sub1": 1, f"{NAME}-sub2": 1}, (moment, found)
     assert tried
+
+
+def test_a_drain_between_the_only_two_witnesses_is_done_at_once(groups: Callable[..., World]) -> None:
+    group = groups(2, attempts=3)
+    group.launch(request(2, name="filler", cpus="2"))
+    group.launch(request(2, max_replicas_per_host=2, cpus="2", max_size=3))
+    group.teardown("filler")
+    assert {host for _name, host in containers(group)} == {"h1", "h2"}
+    main = group.copies(NAME)["h1"].replicas[0].host
+    group.schedule(moves_from=[main])
+    assert {host for _name, host in containers(group)} == {"h1", "h2"} - {main}
+    before = group.copies(NAME)
+    group.schedule()
+    assert group.copies(NAME) == before
