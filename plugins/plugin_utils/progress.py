@@ -150,7 +150,8 @@ class Progress:
     def end(self, state: State, host: str, outcome: str, result: Mapping[str, Any], now: float) -> None:
         """A host ends; *outcome* is what Ansible takes it for, although a task may hide a failure on purpose."""
         account = self._account(state)
-        if outcome == DONE and state.expected_key and result.get(state.expected_key) in (None, False):
+        shown = "censored" not in result  # what is hidden has not failed
+        if outcome == DONE and shown and state.expected_key and result.get(state.expected_key) in (None, False):
             outcome = FAILED
         account.hosts[host] = outcome
         if outcome == SKIPPED:

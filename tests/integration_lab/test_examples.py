@@ -311,7 +311,9 @@ def test_no_task_is_lost_while_a_session_grows_and_shrinks_under_load(example: s
         assert starts(name) == before
         main.run("touch", "/tmp/enough")
         found = load.result()
-    assert [line.split()[0] for line in found.said[:-1]] == ["main1", *(f"sub{number}" for number in range(1, 6))]
+    # Ray may say more, of a node that left it.
+    names = [line.split()[0] for line in found.said[:-1] if re.match(r"(main|sub)\d ", line)]
+    assert names == ["main1", *(f"sub{number}" for number in range(1, 6))]
     (counts,) = found.found(r"(\d+) of (\d+) tasks done, (\d+) of them run again")
     assert counts[0] == counts[1]
     # A few at most: those that went had their time to hand over what they held.

@@ -184,7 +184,7 @@ def _follow(launch: Launch, missing: Mapping[str, str], completed: Mapping[str, 
         if waits_for and _is_known(launch, reasons):
             return launch.over(PENDING, reasons)
         return undo.keep(launch, reasons, sick, waits_for)
-    advice = "Launch it again later" if may_come else "Correct session_image"
+    advice = "Launch it again later, correct session_image" if may_come else "Correct session_image"
     return launch.fail(
         "The session cannot be launched: its image cannot be had. Nothing was started. "
         f"{advice}, or give the image to a host of the group.",
