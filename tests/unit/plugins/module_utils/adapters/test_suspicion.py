@@ -75,7 +75,7 @@ def test_what_a_host_fails_at_for_reasons_of_its_own_is_remembered(
         raise error
 
     monkeypatch.setitem(session_host.STATES, state, fail)
-    monkeypatch.setattr(engine_trial, "problem", lambda: "")
+    monkeypatch.setattr(engine_trial, "problem", lambda *_given: "")
     given = {"state": state, "record": None, "state_directory": "/var/lib/x"}
     for check_mode in (True, False):
         with pytest.raises(SessionError):
