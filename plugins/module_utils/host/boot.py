@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _stop(number: int, _frame: object) -> NoReturn:
     """End in a way in which `bounded` ends its child: that would work on beside the next run."""
-    sys.exit(128 + number)
+    raise SystemExit(128 + number)
 
 
 def _repair(
