@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import (
@@ -181,7 +182,7 @@ class GroupFacts:
         """Ids of the sessions that each host has records of."""
         return {name: [record.id for record in facts.records] for name, facts in self.facts.items()}
 
-    @property
+    @cached_property
     def identities(self) -> dict[str, str]:
         """The own identity of each host that answers, empty where it has none."""
         return {name: facts.identity for name, facts in self.facts.items()}
@@ -214,6 +215,8 @@ class GroupFacts:
         if record.status != RUNNING or not record.witnesses:
             return ()
         left = [host for host in record.witnesses if host in self.known]
+        if len(left) == len(record.witnesses) == NAME_HOSTS:
+            return ()
         able = [host for host in self._name_hosts_here(record) if self._knows(host, record)]
         found = tuple(dict.fromkeys([*left, *able]))[:NAME_HOSTS]
         return () if {*found} == {*record.witnesses} else found
@@ -278,9 +281,21 @@ class GroupFacts:
             return ""
         return f"{host} does not count as lost, as {reason}."
 
+    @cached_property
+    def _copies(self) -> dict[str, dict[str, Record]]:
+        """The copies of each session's record, by id and host."""
+        found: dict[str, dict[str, Record]] = {}
+        for host, facts in self.facts.items():
+            for copy in facts.records:
+                found.setdefault(copy.id, {})[host] = copy
+        return found
+
+    def _copies_of(self, session_id: str) -> Mapping[str, Record]:
+        return self._copies.get(session_id, {})
+
     def _knows(self, host: str, record: Record) -> bool:
         """Tell whether a host that answers has a copy of a session's record."""
-        return any(copy.id == record.id for copy in self.facts[host].records)
+        return host in self._copies_of(record.id)
 
     def may_tell(self, host: str, record: Record) -> bool:
         """Tell whether a host that may have forgotten a session may hear of it again.
@@ -291,13 +306,8 @@ class GroupFacts:
         return host not in record.witnesses or self._is_known_to_all(record)
 
     def _is_known_to_all(self, record: Record) -> bool:
-        known = {
-            host
-            for host, facts in self.facts.items()
-            for copy in facts.records
-            if (copy.id, copy.revision) == (record.id, record.revision)
-        }
-        return {*record.hosts} <= known
+        copies = self._copies_of(record.id)
+        return all(host in copies and copies[host].revision == record.revision for host in record.hosts)
 
     def own(self, cluster: ClusterState) -> list[Record]:
         """Return the records of the sessions that belong to the run, by id, but for those that nobody can judge."""
@@ -376,37 +386,32 @@ class GroupFacts:
 
         Stubs are enough to tell.
         """
-        known = {(host, copy.id, copy.revision) for host, facts in self.facts.items() for copy in facts.records}
-        behind = {
-            copy.id
-            for host, facts in self.facts.items()
-            for copy in facts.records
-            if host in copy.hosts and copy.revision < cluster.records.get(copy.id, copy).revision
-        }
-        return [
-            record
-            for record in self.own(cluster)
-            if record.status == RUNNING
-            and (
-                record.id in behind
-                or any(host in self.facts and (host, record.id, record.revision) not in known for host in record.hosts)
+        found = []
+        for record in self.own(cluster):
+            copies = self._copies_of(record.id)
+            behind = any(host in copy.hosts and copy.revision < record.revision for host, copy in copies.items())
+            lacking = any(
+                host in self.facts and (host not in copies or copies[host].revision != record.revision)
+                for host in record.hosts
             )
-        ]
+            if record.status == RUNNING and (behind or lacking):
+                found.append(record)
+        return found
 
     def tell_name_hosts(self, cluster: ClusterState) -> None:
         """Let hosts know again whose name they forgot: those that gave up their part, or lost their state."""
-        known = {(host, copy.id) for host, facts in self.facts.items() for copy in facts.records}
+        in_group = {*self.known}
         for key, record in sorted(cluster.records.items()):
             if record.status != RUNNING or key in cluster.conflicts or key in cluster.undecided:
                 continue
             if not self._is_known_to_all(record):
                 continue
-            is_own, left = self.scope.is_own(record), {*record.witnesses} & {*self.known}
+            is_own, left = self.scope.is_own(record), {*record.witnesses} & in_group
             knows_name = name_hosts(record.name, self.known, self.identities) if is_own else []
             if is_own and record.witnesses and len(left) < NAME_HOSTS:
                 knows_name += self._name_hosts_here(record)  # they can be witnesses then
             for host in dict.fromkeys([*record.witnesses, *knows_name]):
-                if host in self.facts and host not in record.hosts and (host, key) not in known:
+                if host in self.facts and host not in record.hosts and not self._knows(host, record):
                     cluster.stubs.setdefault(host, []).append(stub_of(record))
 
     def half_changed(self, cluster: ClusterState) -> list[Record]:
@@ -432,7 +437,7 @@ class GroupFacts:
         for key, record in sorted(cluster.records.items()):
             if record.status != RUNNING or not record.witnesses or key in cluster.conflicts:
                 continue
-            copies = {host: copy for host, facts in self.facts.items() for copy in facts.records if copy.id == key}
+            copies = self._copies_of(key)
             main = main_host(record)
             agreed = [
                 host

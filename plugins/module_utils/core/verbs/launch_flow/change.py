@@ -242,8 +242,7 @@ def _agree(launch: Launch) -> State:
     hosts = [
         host
         for host in change["electors"]
-        if host in change["holding"] and host not in change["staying"]
-        if host not in change.get("voted", ())
+        if host in change["holding"] and host not in [*change["staying"], *change.get("voted", ())]
     ]
     if launch.outside.check_mode or not change["electors"]:
         return _apply(launch)
