@@ -109,10 +109,9 @@ integration: setup ## Tests on labs with real engines, three labs side by side
 	@tools/need.sh chromium=chromium chromedriver=chromium-driver
 	pytest tests/integration_lab --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: lab-stamp
-lab-stamp: setup ## The lab's own tests; where they pass, note that they need not run until the lab changes
-	pytest tests/integration_lab/test_lab.py --whole-lab
-	python tools/lab_stamp.py
+.PHONY: stamps
+stamps: setup ## Tests of the lab itself and of the examples, where these have changed; note that they have passed
+	python tools/stamps.py
 
 .PHONY: bench
 bench: setup ## Time launches, placement, reservations, the SSH runtime and the way of images

@@ -12,6 +12,7 @@ import fcntl
 import importlib.util
 import signal
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
@@ -42,39 +43,46 @@ ALONE = ("test_race",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a developer run single tests again and again, and the lab's own where nothing of it changed."""
+    """Let a developer run single tests again and again, and those that are left out while nothing of theirs changes."""
     parser.addoption("--keep-lab", action="store_true", help="use the lab if it is up, and leave it up at the end")
-    parser.addoption("--whole-lab", action="store_true", help="run the lab's own tests whether it changed or not")
+    parser.addoption("--stamped", metavar="KIND", help="run the stamped tests of this kind alone, whatever has changed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker of tests that judge the lab alone."""
-    config.addinivalue_line("markers", "lab_itself: judges the lab; collected only where its sources have changed")
+    """Declare the marker of tests that are left out while nothing changes that they judge."""
+    config.addinivalue_line("markers", "stamped(kind): runs only where its sources have changed (tools/stamps.py)")
 
 
-def _lab_is_judged(config: pytest.Config) -> bool:
-    """Tell whether the lab's own tests run."""
-    spec = importlib.util.spec_from_file_location("lab_stamp", CHECKOUT / "tools" / "lab_stamp.py")
+def _stamps() -> ModuleType:
+    """Return the tool that knows which stamped tests have passed."""
+    spec = importlib.util.spec_from_file_location("stamps", CHECKOUT / "tools" / "stamps.py")
     assert spec is not None
     assert spec.loader is not None
-    stamp = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(stamp)
-    return bool(config.getoption("--whole-lab")) or not stamp.agrees(CHECKOUT)
+    stamps = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stamps)
+    return stamps
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Say whether the lab's own tests run."""
-    if _lab_is_judged(config):
-        return "lab: its own tests run"
-    return "lab: its own tests are left out, its sources are those that passed them (tests/integration_lab/lab.sha256)"
+    """Say which stamped tests run."""
+    if config.getoption("--stamped"):
+        return f"stamped tests: only those of the kind {config.getoption('--stamped')} run"
+    return f"stamped tests that run: {', '.join(_stamps().outdated(CHECKOUT)) or 'none, nothing of theirs has changed'}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what judges an unchanged lab; put the longest files first, and those that run alone last."""
-    if not _lab_is_judged(config):
-        left_out = [item for item in items if item.get_closest_marker("lab_itself")]
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=left_out)
+    """Leave out what judges what has not changed; put the longest files first, and those that run alone last."""
+    stamps = _stamps()
+    only = config.getoption("--stamped")
+    wanted = {only} if only else {None, *stamps.outdated(CHECKOUT)}
+    left_out = []
+    for item in items:
+        marker = item.get_closest_marker("stamped")
+        assert marker is None or marker.args[0] in stamps.SOURCES, f"{item.nodeid} has a kind that no stamp has"
+        if (marker.args[0] if marker else None) not in wanted:
+            left_out.append(item)
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
     first = {name: number - len(LONGEST) for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: first.get(item.path.stem, item.path.stem in ALONE))
 

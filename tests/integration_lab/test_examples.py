@@ -38,6 +38,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 )
 from ansible_collections.cluster_compute.session.tests.integration_lab.test_docs import commands, here, read, run
 
+pytestmark = pytest.mark.stamped("examples")
 FOLDER = CHECKOUT / "examples"
 DOCUMENT = "docs/examples.md"
 IMAGE, AS_NUMBER, AS_ROOT = (f"cluster-compute/examples{user}:latest" for user in ("", "-number", "-root"))

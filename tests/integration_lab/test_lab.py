@@ -138,7 +138,7 @@ class TestHosts:
         )
         assert sorted(line.split()[0] for line in done.stdout.splitlines() if "pong" in line) == list(HOSTS)
 
-    @pytest.mark.lab_itself
+    @pytest.mark.stamped("lab")
     @pytest.mark.parametrize("mode", [[], ["--check", "--diff"]], ids=["real", "check"])
     @pytest.mark.parametrize("playbook", ["lab_up", "prepare_hosts", "lab_images"])
     def test_what_is_there_is_not_made_again(self, playbook: str, mode: list[str], untouched_lab: Snapshot) -> None:
@@ -147,7 +147,7 @@ class TestHosts:
         assert run.changed_hosts == set()
         assert differences(untouched_lab, snapshot()) == []
 
-    @pytest.mark.lab_itself
+    @pytest.mark.stamped("lab")
     def test_check_mode_of_lab_down_tells_and_touches_nothing(self, untouched_lab: Snapshot) -> None:
         run = play("lab_down", None, "--check", "--diff").ok()
         assert run.changed_hosts == {"localhost"}
@@ -193,7 +193,7 @@ class TestPower:
             script("n3", f"rm -f /root/kept; [ ! -e {PROGRAM}.aside ] || mv {PROGRAM}.aside {PROGRAM}")
             teardown("power").ok()
 
-    @pytest.mark.lab_itself
+    @pytest.mark.stamped("lab")
     def test_it_is_cut_once_and_comes_back_once(self, untouched_lab: Snapshot) -> None:
         try:
             assert play("lab_power_cut", {"lab_host": "n3"}, "--check").ok().changed_hosts == {"n3"}
@@ -232,7 +232,7 @@ def second(tmp_path_factory: pytest.TempPathFactory, untouched_lab: Snapshot) ->
         assert _remains(SECOND) == []
 
 
-@pytest.mark.lab_itself
+@pytest.mark.stamped("lab")
 class TestSecondLab:
     """A lab beside the first one, from nothing to nothing. The tests run in this order."""
 
@@ -287,7 +287,7 @@ def _on_second(inventory: Path, words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.lab_itself
+@pytest.mark.stamped("lab")
 @pytest.mark.parametrize("moment", ["namespace", "process"])
 def test_lab_down_clears_what_a_killed_lab_up_left(moment: str, untouched_lab: Snapshot, tmp_path: Path) -> None:
     inventory = _inventory(tmp_path, KILLED, 101, "k1", "k2")

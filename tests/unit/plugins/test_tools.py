@@ -122,66 +122,94 @@ def test_a_test_run_stops_at_a_failure_and_removes_its_lab(tmp_path: Path, broke
     assert played == ["-i tests/integration_lab/inventory playbooks/lab_down.yml"]
 
 
-class TestLabStamp:
-    """Whether the lab's own tests have to run."""
+class TestStamps:
+    """Which of the tests that are left out while nothing of theirs changes have to run."""
 
     @pytest.fixture
     def tree(self, tmp_path: Path) -> Path:
         """Make a tree with a source for each pattern."""
-        for pattern in load("lab_stamp").SOURCES:
-            path = tmp_path / pattern.replace("**/", "").replace("*", "one")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(pattern, encoding="utf-8")
+        for kind, patterns in load("stamps").SOURCES.items():
+            for pattern in patterns:
+                path = tmp_path / pattern.replace("**/", "").replace("*", f"{kind}_one")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(pattern, encoding="utf-8")
         return tmp_path
 
-    def test_they_run_until_they_have_passed_and_again_when_anything_of_the_lab_changes(self, tree: Path) -> None:
-        stamp = load("lab_stamp")
-        assert not stamp.agrees(tree)
-        stamp.write(tree)
-        assert stamp.agrees(tree)
-        for path in [path for path in tree.rglob("*") if path.is_file() and path != tree / stamp.STAMP]:
+    def passed(self, tree: Path) -> Any:
+        """Return the tool, after it has noted that all tests have passed."""
+        stamps = load("stamps")
+        for kind in stamps.SOURCES:
+            stamps.write(tree, kind)
+        return stamps
+
+    def test_they_run_until_they_have_passed(self, tree: Path) -> None:
+        stamps = load("stamps")
+        assert stamps.outdated(tree) == ["lab", "examples"]
+        stamps.write(tree, "examples")
+        assert stamps.outdated(tree) == ["lab"]
+        stamps.write(tree, "lab")
+        assert stamps.outdated(tree) == []
+
+    def test_they_run_again_when_anything_changes_that_they_judge(self, tree: Path) -> None:
+        stamps = self.passed(tree)
+        for path in [path for path in tree.rglob("*") if path.is_file() and path != tree / stamps.FILE]:
             content = path.read_bytes()
             path.write_bytes(content + b" ")
-            assert not stamp.agrees(tree), path
+            assert len(stamps.outdated(tree)) == 1, path
             path.write_bytes(content)
-            assert stamp.agrees(tree)
+            assert stamps.outdated(tree) == []
             path.rename(path.with_name(f"lab_other{path.suffix}"))
             with pytest.MonkeyPatch.context() as patch:
                 # Whether anything is left that the pattern finds is for another test.
-                patch.setattr(stamp, "SOURCES", [glob for glob in stamp.SOURCES if any(tree.glob(glob))])
-                assert not stamp.agrees(tree), path
+                left = {
+                    kind: [glob for glob in patterns if any(tree.glob(glob))]
+                    for kind, patterns in stamps.SOURCES.items()
+                }
+                patch.setattr(stamps, "SOURCES", left)
+                assert len(stamps.outdated(tree)) == 1, path
             path.with_name(f"lab_other{path.suffix}").rename(path)
         (tree / "roles/lab/tasks/more").mkdir(parents=True)
-        assert stamp.agrees(tree)
+        assert stamps.outdated(tree) == []
         (tree / "roles/lab/tasks/more/main.yml").touch()
-        assert not stamp.agrees(tree)
+        assert stamps.outdated(tree) == ["lab"]
 
     def test_what_python_keeps_and_what_others_are_made_of_does_not_count(self, tree: Path) -> None:
-        stamp = load("lab_stamp")
-        stamp.write(tree)
+        stamps = self.passed(tree)
         for name in ("plugins/module_utils/lab/__pycache__/x.pyc", "plugins/modules/session_host.py", "README.md"):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             (tree / name).touch()
-        assert stamp.agrees(tree)
+        assert stamps.outdated(tree) == []
 
     def test_a_pattern_that_finds_nothing_is_noticed(self, tree: Path) -> None:
-        stamp = load("lab_stamp")
         (tree / "plugins/modules/image_archive.py").unlink()
         with pytest.raises(FileNotFoundError, match=r"image_archive\.py"):
-            stamp.digest(tree)
+            load("stamps").outdated(tree)
 
-    def test_whoever_asks_for_anything_else_gets_no_stamp(self, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        stamp = load("lab_stamp")
-        monkeypatch.setattr(stamp, "ROOT", tree)
-        for wrong in ["--check"], ["tests"]:
-            with pytest.raises(SystemExit) as error:
-                stamp.main(wrong)
-            assert (error.value.code, (tree / stamp.STAMP).exists()) == (2, False)
-        stamp.main([])
-        assert stamp.agrees(tree)
+    @pytest.mark.parametrize(
+        ("script", "status", "left"),
+        [
+            ("exit 0", 0, []),
+            ("exit 1", 1, ["lab", "examples"]),
+            ('[ "$3" = lab ]', 1, ["examples"]),
+            ("echo more >>roles/lab/lab_one", 1, ["lab", "examples"]),
+        ],
+        ids=["passed", "failed", "one failed", "changed meanwhile"],
+    )
+    def test_only_what_has_passed_is_noted(
+        self, script: str, status: int, left: list[str], tree: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tree / "bin").mkdir()
+        (tree / "bin" / "pytest").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        (tree / "bin" / "pytest").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tree / "bin"), prepend=os.pathsep)
+        stamps = load("stamps")
+        monkeypatch.setattr(stamps, "ROOT", tree)
+        assert stamps.main([]) == status
+        assert stamps.outdated(tree) == left
 
     def test_the_tree_has_all_of_them(self) -> None:
-        assert len(load("lab_stamp").digest(TOOLS.parent)) == 64
+        stamps = load("stamps")
+        assert {len(stamps.digest(TOOLS.parent, kind)) for kind in stamps.SOURCES} == {64}
 
 
 class TestReference:

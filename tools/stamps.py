@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run the tests that are left out of a check while nothing changes that they judge, and note that they have passed.
+
+A file of the tree holds, for each kind of them, a digest of all that they judge, written after they have passed. Where
+it agrees with the tree, `pytest tests/integration_lab` leaves them out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = Path("tests/integration_lab/stamps.txt")
+HEADER = """# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Sources that have passed their tests: the kind of tests, and a digest. Written by make stamps.
+"""
+SOURCES: dict[str, tuple[str, ...]] = {
+    # What makes a lab and prepares its hosts, and what judges it.
+    "lab": (
+        "plugins/module_utils/lab/**/*.py",
+        "plugins/modules/lab_*.py",
+        "plugins/modules/image_archive.py",
+        "plugins/modules/host_boot.py",
+        "plugins/modules/ssh_runtime.py",
+        "roles/lab/**/*",
+        "roles/prepare_hosts/**/*",
+        "playbooks/lab_*.yml",
+        "playbooks/prepare_hosts.yml",
+        "tests/integration_lab/inventory/**/*",
+        "tests/integration_lab/test_lab.py",
+    ),
+    # The examples, their image, what programs in a replica read and are started by, and what judges them.
+    "examples": (
+        "examples/**/*",
+        "docs/examples.md",
+        "plugins/module_utils/core/rules/environment.py",
+        "plugins/module_utils/core/rules/first_program.py",
+        "plugins/module_utils/core/rules/rendezvous.py",
+        "plugins/module_utils/core/rules/start_order.py",
+        "plugins/module_utils/host/entry_point.py",
+        "plugins/module_utils/host/jobs.py",
+        "plugins/module_utils/host/session/files.py",
+        "plugins/module_utils/host/session/ssh.py",
+        "plugins/module_utils/host/ssh_runtime.py",
+        "plugins/module_utils/replica/**/*.py",
+        "tests/integration_lab/test_examples.py",
+    ),
+}
+"""What the tests of each kind judge. Tests say by the marker `stamped` which kind they are."""
+
+
+def digest(root: Path, kind: str) -> str:
+    """Return a digest of names and contents of what the tests of *kind* judge, in the tree at *root*.
+
+    Raises FileNotFoundError for a pattern that finds nothing: it would let changes pass.
+    """
+    paths: set[Path] = set()
+    for pattern in SOURCES[kind]:
+        found = {path for path in root.glob(pattern) if path.is_file() and path.suffix != ".pyc"}
+        if not found:
+            raise FileNotFoundError(f"No source of the kind {kind} is called {pattern}.")
+        paths |= found
+    whole = hashlib.sha256()
+    for path in sorted(paths):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        whole.update(f"{content}  {path.relative_to(root).as_posix()}\n".encode())
+    return whole.hexdigest()
+
+
+def written(root: Path) -> dict[str, str]:
+    """Return the digests that are noted in the tree at *root*, by kind."""
+    if not (root / FILE).is_file():
+        return {}
+    lines = [line.split() for line in (root / FILE).read_text(encoding="utf-8").splitlines()]
+    return {words[0]: words[1] for words in lines if len(words) == 2 and words[0] in SOURCES}
+
+
+def outdated(root: Path) -> list[str]:
+    """Return the kinds of tests that have to run for the tree at *root*."""
+    noted = written(root)
+    return [kind for kind in SOURCES if noted.get(kind) != digest(root, kind)]
+
+
+def write(root: Path, kind: str) -> None:
+    """Note that the tests of *kind* have passed with the sources in the tree at *root*."""
+    noted = {**written(root), kind: digest(root, kind)}
+    lines = "".join(f"{name} {noted[name]}\n" for name in SOURCES if name in noted)
+    (root / FILE).write_text(f"{HEADER}{lines}", encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what has to run, kind by kind, and note each kind that has passed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--all", action="store_true", help="run the tests of every kind, also where nothing has changed"
+    )
+    options = parser.parse_args(arguments)
+    for kind in SOURCES if options.all else outdated(ROOT):
+        before = digest(ROOT, kind)
+        command = ["pytest", "tests/integration_lab", "--stamped", kind]
+        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+            print(f"The tests of the kind {kind} have not passed; nothing is noted.")
+            return 1
+        if digest(ROOT, kind) != before:
+            print(f"What the tests of the kind {kind} judge has changed while they ran; nothing is noted.")
+            return 1
+        write(ROOT, kind)
+        print(f"{FILE} says that the tests of the kind {kind} have passed.")
+    print(f"All of {', '.join(SOURCES)} have passed their tests.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
