@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ class LedgerError(SessionError):
     """The ledger cannot be used; the message names it."""
 
 
+@cache
 def boot_id() -> str:
     """Return the identity of this boot: that of the kernel's (random(4)) and the start of the first process (proc(5)).
 

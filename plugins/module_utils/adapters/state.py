@@ -363,15 +363,52 @@ class SessionDirectory:
     def __init__(self, path: Path, passed_over: Container[Path] = ()) -> None:
         self.path = path
         self._passed_over = passed_over
-        self.record_file = path / "record.json"
-        self.public_keys_file = path / "public_keys.json"
-        self.host_file = path / "host"
-        self.tunnel_key_file = path / "tunnel.key"
-        self.made_file = path / "made.json"
-        self.times_file = path / "times.json"
-        self.replicas = path / "replicas"
-        self.apps = path / "apps"
-        self.undecided_file = path / "undecided"
+
+    # Each path is made when it is asked for: a host looks at all its sessions, and at one or two files of each.
+    @property
+    def record_file(self) -> Path:
+        """Where its record lies."""
+        return self.path / "record.json"
+
+    @property
+    def public_keys_file(self) -> Path:
+        """Where the public keys of its replicas lie."""
+        return self.path / "public_keys.json"
+
+    @property
+    def host_file(self) -> Path:
+        """Where this host's name in the plan lies."""
+        return self.path / "host"
+
+    @property
+    def tunnel_key_file(self) -> Path:
+        """Where the key of this host's end of the tunnel lies."""
+        return self.path / "tunnel.key"
+
+    @property
+    def made_file(self) -> Path:
+        """Where it is kept what was made outside of the state directory."""
+        return self.path / "made.json"
+
+    @property
+    def times_file(self) -> Path:
+        """Where it is kept for how long it has run."""
+        return self.path / "times.json"
+
+    @property
+    def replicas(self) -> Path:
+        """Where the folders of its replicas lie."""
+        return self.path / "replicas"
+
+    @property
+    def apps(self) -> Path:
+        """Where its apps lie."""
+        return self.path / "apps"
+
+    @property
+    def undecided_file(self) -> Path:
+        """Where it is noted that most witnesses may not have agreed."""
+        return self.path / "undecided"
 
     def replica(self, name: str) -> Path:
         """Return the folder that is mounted at /etc/cluster-compute in the replica *name*."""
@@ -707,10 +744,15 @@ def _free_bytes(folder: Path) -> int:
 
 def _reserve_of(path: Path) -> tuple[Path, int] | None:
     """Return the reserve for a file of a state directory, and its size; None where there is none."""
-    for folder in path.parents:
+    folder = os.path.dirname(path)
+    while True:
+        reserve = os.path.join(folder, RESERVE)
         with suppress(OSError):
-            return folder / RESERVE, (folder / RESERVE).lstat().st_size
-    return None
+            return Path(reserve), os.lstat(reserve).st_size
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
 
 
 def _spend_reserve(path: Path, size: int) -> bool:

@@ -76,20 +76,22 @@ def decode_known(kind: type[T], data: object, name: str) -> T:
 
 OPTIONAL = {"optional": True}
 """Metadata of a field that is left out where it is empty: earlier releases do not know its key."""
+_PLAIN = frozenset([str, int, float, bool, type(None)])
+"""Types of most values, which are their own plain data."""
 NEWER = {"newer": True}
 """Metadata of a field that holds what has keys which are unknown here, as a newer release wrote it."""
 
 
 def encode(value: Any) -> Any:
     """Return the plain data of a dataclass, or of what dataclasses consist of."""
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return value
     if isinstance(value, (list, tuple)):
         return [encode(inner) for inner in value]
-    if isinstance(value, Mapping):
-        return {key: encode(inner) for key, inner in value.items()}
-    kind: Any = type(value)
     names = _names(kind)
     if not names:
-        return value
+        return {key: encode(inner) for key, inner in value.items()} if isinstance(value, (dict, Mapping)) else value
     found = {name: encode(getattr(value, name)) for name in names}
     for name in _optional(kind):
         if not found[name]:
@@ -133,6 +135,8 @@ def _reader(hint: Any) -> Reader:
         return _mapping_reader(_reader(inner[1]))
 
     def read(value: Any, place: str, problems: Problems) -> Any:
+        if type(value) is hint:
+            return value
         # Ansible hands over subclasses of text; only truth values must not pass for numbers.
         kinds = (int, float) if hint is float else hint
         if not isinstance(value, kinds) or (hint is not bool and isinstance(value, bool)):
@@ -157,7 +161,7 @@ def _list_reader(read: Reader) -> Reader:
 
 def _mapping_reader(read: Reader) -> Reader:
     def read_all(value: Any, place: str, problems: Problems) -> Any:
-        if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        if isinstance(value, (dict, Mapping)) and all(isinstance(key, str) for key in value):
             return {key: read(item, f"{place}.{key}", problems) for key, item in value.items()}
         return _expected(problems, place, value, "a mapping")
 
@@ -181,7 +185,7 @@ def _object_reader(kind: Any) -> Reader:
     keeps_newer = _newer(kind)
 
     def read(value: Any, place: str, problems: Problems) -> Any:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, (dict, Mapping)):  # dict first, which costs a tenth
             return _expected(problems, place, value, "a mapping")
         missing = [name for name in needed if name not in value]
         judged = () if problems.forgiving and not keeps_newer else value
