@@ -110,7 +110,7 @@ integration: setup ## Tests on labs with real engines, three labs side by side
 	pytest tests/integration_lab --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: stamps
-stamps: setup ## Tests of the lab itself and of the examples, where these have changed; note that they have passed
+stamps: setup ## Tests of the lab itself, the examples and the benchmarks, where these have changed; note that they passed
 	python tools/stamps.py
 
 .PHONY: bench
@@ -122,8 +122,8 @@ bench-scale: setup ## What one more host costs the controller: 100 and 1,000 nam
 	@python tests/benchmarks/bench_scale.py
 
 .PHONY: bench-smoke
-bench-smoke: setup ## Run every benchmark once at its smallest, to see that it works
-	@tools/bench.sh --smoke
+bench-smoke: setup ## Run every benchmark once at its smallest, to see that it works; nothing where none has changed
+	@python tools/stamps.py benchmarks
 
 .PHONY: build
 build: setup ## Build the collection, install the result aside and use it from there

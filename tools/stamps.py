@@ -3,7 +3,7 @@
 """Run the tests that are left out of a check while nothing changes that they judge, and note that they have passed.
 
 A file of the tree holds, for each kind of them, a digest of all that they judge, written after they have passed. Where
-it agrees with the tree, `pytest tests/integration_lab` leaves them out.
+it agrees with the tree, `pytest tests/integration_lab` and `make bench-smoke` leave them out.
 """
 
 from __future__ import annotations
@@ -51,8 +51,36 @@ SOURCES: dict[str, tuple[str, ...]] = {
         "plugins/module_utils/replica/**/*.py",
         "tests/integration_lab/test_examples.py",
     ),
+    # The benchmarks, and what they use of the collection by itself.
+    "benchmarks": (
+        "tests/benchmarks/**/*",
+        "tests/crippled.py",
+        "tools/bench.sh",
+        "playbooks/check_pairs.yml",
+        "playbooks/launch_cluster.yml",
+        "playbooks/plan_cluster.yml",
+        "playbooks/status.yml",
+        "playbooks/teardown_cluster.yml",
+        "plugins/module_utils/adapters/engine.py",
+        "plugins/module_utils/adapters/ledger.py",
+        "plugins/module_utils/adapters/ssh_keys.py",
+        "plugins/module_utils/adapters/state.py",
+        "plugins/module_utils/core/model/plan.py",
+        "plugins/module_utils/core/rules/environment.py",
+        "plugins/module_utils/core/rules/ledger.py",
+        "plugins/module_utils/core/rules/placement.py",
+        "plugins/module_utils/host/session/**/*.py",
+        "plugins/module_utils/host/steps.py",
+    ),
 }
-"""What the tests of each kind judge. Tests say by the marker `stamped` which kind they are."""
+"""What the tests of each kind judge. Those of a lab say by the marker `stamped` which kind they are."""
+
+
+def command(kind: str) -> list[str]:
+    """Return the command that runs the tests of *kind*."""
+    if kind == "benchmarks":
+        return ["tools/bench.sh", "--smoke"]
+    return ["pytest", "tests/integration_lab", "--stamped", kind]
 
 
 def digest(root: Path, kind: str) -> str:
@@ -94,25 +122,33 @@ def write(root: Path, kind: str) -> None:
     (root / FILE).write_text(f"{HEADER}{lines}", encoding="utf-8")
 
 
+def run(kind: str) -> bool:
+    """Run the tests of *kind* and note that they have passed; tell whether they have, with what is there now."""
+    before = digest(ROOT, kind)
+    if subprocess.run(command(kind), cwd=ROOT, check=False).returncode != 0:
+        print(f"The tests of the kind {kind} have not passed; nothing is noted.")
+    elif digest(ROOT, kind) != before:
+        print(f"What the tests of the kind {kind} judge has changed while they ran; nothing is noted.")
+    else:
+        write(ROOT, kind)
+        print(f"{FILE} says that the tests of the kind {kind} have passed.")
+        return True
+    return False
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run what has to run, kind by kind, and note each kind that has passed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--all", action="store_true", help="run the tests of every kind, also where nothing has changed"
-    )
+    parser.add_argument("kinds", nargs="*", metavar="kind", help=f"one of {', '.join(SOURCES)}; without any, all kinds")
+    parser.add_argument("--all", action="store_true", help="run the tests also where nothing has changed")
     options = parser.parse_args(arguments)
-    for kind in SOURCES if options.all else outdated(ROOT):
-        before = digest(ROOT, kind)
-        command = ["pytest", "tests/integration_lab", "--stamped", kind]
-        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
-            print(f"The tests of the kind {kind} have not passed; nothing is noted.")
+    if unknown := set(options.kinds) - set(SOURCES):
+        parser.error(f"there is no kind {', '.join(sorted(unknown))}")
+    kinds = options.kinds or list(SOURCES)
+    for kind in kinds if options.all else [kind for kind in outdated(ROOT) if kind in kinds]:
+        if not run(kind):
             return 1
-        if digest(ROOT, kind) != before:
-            print(f"What the tests of the kind {kind} judge has changed while they ran; nothing is noted.")
-            return 1
-        write(ROOT, kind)
-        print(f"{FILE} says that the tests of the kind {kind} have passed.")
-    print(f"All of {', '.join(SOURCES)} have passed their tests.")
+    print(f"All tests of the kinds {', '.join(kinds)} have passed.")
     return 0
 
 

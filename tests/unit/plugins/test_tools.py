@@ -144,10 +144,11 @@ class TestStamps:
 
     def test_they_run_until_they_have_passed(self, tree: Path) -> None:
         stamps = load("stamps")
-        assert stamps.outdated(tree) == ["lab", "examples"]
+        assert stamps.outdated(tree) == ["lab", "examples", "benchmarks"]
         stamps.write(tree, "examples")
-        assert stamps.outdated(tree) == ["lab"]
+        assert stamps.outdated(tree) == ["lab", "benchmarks"]
         stamps.write(tree, "lab")
+        stamps.write(tree, "benchmarks")
         assert stamps.outdated(tree) == []
 
     def test_they_run_again_when_anything_changes_that_they_judge(self, tree: Path) -> None:
@@ -155,7 +156,7 @@ class TestStamps:
         for path in [path for path in tree.rglob("*") if path.is_file() and path != tree / stamps.FILE]:
             content = path.read_bytes()
             path.write_bytes(content + b" ")
-            assert len(stamps.outdated(tree)) == 1, path
+            assert stamps.outdated(tree), path
             path.write_bytes(content)
             assert stamps.outdated(tree) == []
             path.rename(path.with_name(f"lab_other{path.suffix}"))
@@ -166,7 +167,7 @@ class TestStamps:
                     for kind, patterns in stamps.SOURCES.items()
                 }
                 patch.setattr(stamps, "SOURCES", left)
-                assert len(stamps.outdated(tree)) == 1, path
+                assert stamps.outdated(tree), path
             path.with_name(f"lab_other{path.suffix}").rename(path)
         (tree / "roles/lab/tasks/more").mkdir(parents=True)
         assert stamps.outdated(tree) == []
@@ -186,26 +187,40 @@ class TestStamps:
             load("stamps").outdated(tree)
 
     @pytest.mark.parametrize(
-        ("script", "status", "left"),
+        ("script", "kinds", "status", "left"),
         [
-            ("exit 0", 0, []),
-            ("exit 1", 1, ["lab", "examples"]),
-            ('[ "$3" = lab ]', 1, ["examples"]),
-            ("echo more >>roles/lab/lab_one", 1, ["lab", "examples"]),
+            ("exit 0", [], 0, []),
+            ("exit 0", ["lab"], 0, ["examples", "benchmarks"]),
+            ("exit 1", [], 1, ["lab", "examples", "benchmarks"]),
+            ('[ "$3" = lab ]', [], 1, ["examples", "benchmarks"]),
+            ("echo more >>roles/lab/lab_one", [], 1, ["lab", "examples", "benchmarks"]),
         ],
-        ids=["passed", "failed", "one failed", "changed meanwhile"],
+        ids=["passed", "one asked for", "failed", "one failed", "changed meanwhile"],
     )
     def test_only_what_has_passed_is_noted(
-        self, script: str, status: int, left: list[str], tree: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        script: str,
+        kinds: list[str],
+        status: int,
+        left: list[str],
+        tree: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         (tree / "bin").mkdir()
         (tree / "bin" / "pytest").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         (tree / "bin" / "pytest").chmod(0o755)
         monkeypatch.setenv("PATH", str(tree / "bin"), prepend=os.pathsep)
+        (tree / "tools" / "bench.sh").write_text('#!/bin/sh\n[ "$1" = --smoke ]\n', encoding="utf-8")
+        (tree / "tools" / "bench.sh").chmod(0o755)
         stamps = load("stamps")
         monkeypatch.setattr(stamps, "ROOT", tree)
-        assert stamps.main([]) == status
+        assert stamps.main(kinds) == status
         assert stamps.outdated(tree) == left
+
+    def test_a_kind_that_nobody_knows_is_refused(self) -> None:
+        with pytest.raises(SystemExit) as error:
+            load("stamps").main(["labs"])
+        assert error.value.code == 2
 
     def test_the_tree_has_all_of_them(self) -> None:
         stamps = load("stamps")
