@@ -57,7 +57,7 @@ unit: setup ## Unit tests of the core, the modules and the tools
 
 .PHONY: contract
 contract: setup ## The hosts' side against a real engine of each generation, without SSH and Ansible
-	pytest tests/contract
+	pytest tests/contract --each-once
 
 .PHONY: browser
 browser: setup ## The status page in a real browser

@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
 LAB = Lab("contract", "/var/lib/cluster-compute-lab/contract")
 HOSTS = {"older": ("older1", "older2"), "newer": ("newer1", "newer2")}
-"""The hosts of each engine generation; each has half of the tests, file by file, as it comes to them."""
+"""The hosts of each engine generation, which share its files of tests, as they come to them."""
 PLACE = "/opt/contract"
 """Where a host has the tests, and what they need besides its own packages."""
 SOURCES = ("pyproject.toml", "plugins", "tests/contract")
@@ -42,6 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a developer run single tests again and again."""
     parser.addoption("--keep-lab", action="store_true", help="use the hosts if they are up, and leave them up")
     parser.addoption("--host", choices=HOSTS, action="append", help="run the tests on hosts of this generation only")
+    parser.addoption(
+        "--each-once",
+        action="store_true",
+        help="run on one generation alone what is not of engines' own ways",
+    )
 
 
 def play(playbook: str) -> None:
@@ -127,16 +132,21 @@ def bring(name: str, archive: bytes) -> None:
 
 
 class Run(threading.Thread):
-    """pytest on one host; puts what it tells, event by event, into a queue. generation: of the host's engine."""
+    """pytest on one host; puts what it tells, event by event, into a queue.
 
-    def __init__(self, generation: str, name: str, argv: list[str], events: queue.Queue[tuple[Run, Event]]) -> None:
+    generation: of the host's engine. share: number of it among those that share the tests, empty where each has all.
+    """
+
+    def __init__(
+        self, generation: str, name: str, argv: list[str], events: queue.Queue[tuple[Run, Event]], share: str
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self.generation = generation
         self.events = events
         self.has_finished = False
         receive, send = os.pipe()
         hear, say = os.pipe()
-        variables = [f"CLUSTER_COMPUTE_CONTRACT={hear},{send}", f"PYTHONPATH={PLACE}/site"]
+        variables = [f"CLUSTER_COMPUTE_CONTRACT={hear},{send},{share}", f"PYTHONPATH={PLACE}/site"]
         variables += ["PYTHONDONTWRITEBYTECODE=1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"]
         python = ["/usr/bin/python3", "-m", "pytest", f"--rootdir={PLACE}"]
         command = on_host(name, *variables, "sh", "-c", f'cd {PLACE} && exec "$@"', "sh", *python, *argv)
@@ -194,10 +204,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     with hosts_up(config.option.keep_lab):
         archive = packed()
         runs = []
-        for generation in config.option.host or HOSTS:
+        for number, generation in enumerate(config.option.host or HOSTS):
+            share = f"{number}/{len(HOSTS)}" if config.option.each_once and not config.option.host else ""
             for name in HOSTS[generation]:
                 bring(name, archive)
-                runs.append(Run(generation, name, own_words(config), events))
+                runs.append(Run(generation, name, own_words(config), events, share))
         try:
             for run in runs:
                 run.start()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,10 +138,33 @@ def _by_file(session: pytest.Session) -> dict[str, list[pytest.Item]]:
     return found
 
 
+class _Share:
+    """Leaves out the tests that hosts of another engine generation run: those of both run where a file says so.
+
+    number: of this generation, among *of* that share the tests.
+    """
+
+    def __init__(self, number: int, of: int) -> None:
+        self.number, self.of = number, of
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Choose by the name of a function, so that each generation has a part of each file, in each run the same."""
+        left_out = [item for item in items if not item.get_closest_marker("both_engines") and not self.has(item)]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+    def has(self, item: pytest.Item) -> bool:
+        """Tell whether a test is this generation's."""
+        return zlib.crc32(item.nodeid.partition("[")[0].encode()) % self.of == self.number
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the other pytest from now on."""
-    hear, say = map(int, os.environ.pop("CLUSTER_COMPUTE_CONTRACT").split(","))
-    config.pluginmanager.register(_Teller(config, hear, say))
+    config.addinivalue_line("markers", "both_engines: is of what engines do in ways of their own, so both run it")
+    hear, say, share = os.environ.pop("CLUSTER_COMPUTE_CONTRACT").split(",")
+    config.pluginmanager.register(_Teller(config, int(hear), int(say)))
+    if share:
+        config.pluginmanager.register(_Share(*map(int, share.split("/"))))
 
 
 # ---- what a host has ------------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
 )
 from ansible_collections.cluster_compute.session.tests.contract.test_jobs import Job
 
+pytestmark = pytest.mark.both_engines
+
 
 @contextmanager
 def full_tmp(host: Host) -> Iterator[None]:

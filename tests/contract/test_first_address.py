@@ -37,6 +37,8 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     until,
 )
 
+pytestmark = pytest.mark.both_engines
+
 SETTINGS = Path("/etc/docker/daemon.json")
 TELLS = ["sh", "-c", "ip route get 192.0.2.1 >/first; ip -4 -o address >>/first; date >>/began; exec sleep 8888"]
 """What a replica runs: it writes down at once what programs find."""

@@ -48,6 +48,8 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     things,
 )
 
+pytestmark = pytest.mark.both_engines
+
 Make = Callable[..., str]
 
 

@@ -22,6 +22,8 @@ from ansible_collections.cluster_compute.session.tests.contract.modules import r
 from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, output_of
 from ansible_collections.cluster_compute.session.tests.contract.registry import having, refusing
 
+pytestmark = pytest.mark.both_engines
+
 NAME = "cluster-compute/other:1"
 TOKEN = secrets.token_hex(8)
 FREE = "127.0.0.1:9"

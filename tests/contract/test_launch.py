@@ -629,6 +629,7 @@ ENDS = ["sh", "-c", "trap exit TERM; while :; do sleep 0.2; done"]
 """A first process that ends when it is asked to, as no other does without a handler."""
 
 
+@pytest.mark.both_engines
 def test_an_image_s_own_init_is_the_first_process(host: Host, image_with: Callable[..., str]) -> None:
     image = image_with(INIT, 'ENTRYPOINT ["/init"]', 'CMD ["no", "such"]')
     session = host.plan(size=2, image=image, command=ENDS)
@@ -821,6 +822,7 @@ def test_deepspeed_s_launcher_finds_all_replicas(
     assert not any(shared.iterdir())
 
 
+@pytest.mark.both_engines
 def test_nothing_is_written_where_an_image_s_links_lead_out_of_it(
     host: Host, image_with: Callable[..., str], shared: Path
 ) -> None:
@@ -843,6 +845,7 @@ ln -s /data/resolv.conf /etc/resolv.conf; ln -s /run /var/run
 """
 
 
+@pytest.mark.both_engines
 def test_absolute_links_on_the_way_to_mounts(
     host: Host, image_with: Callable[..., str], image_of: Callable[..., str], shared: Path
 ) -> None:
@@ -915,6 +918,7 @@ def test_an_image_is_examined_without_its_volumes(engine: Engine, image_with: Ca
     assert output_of("docker", "volume", "ls", "-q") == before
 
 
+@pytest.mark.both_engines
 def test_an_image_is_examined_once(
     host: Host, engine: Engine, image_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

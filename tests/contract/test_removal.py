@@ -26,6 +26,8 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     until,
 )
 
+pytestmark = pytest.mark.both_engines
+
 
 def test_everything_goes_and_no_other_session(host: Host, engine: Engine) -> None:
     before = things(engine)

@@ -34,6 +34,8 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     rules,
 )
 
+pytestmark = pytest.mark.both_engines
+
 EATS = ["sh", "-c", "until [ -e /tmp/eat ]; do sleep 0.1; done; rm /tmp/eat; exec tail /dev/zero"]
 """A program that takes all memory it may have, once it is told to."""
 SSH_FILES = ("known_hosts", "authorized_keys")
