@@ -86,8 +86,8 @@ pictures: lab-up ## Make the pictures of the documentation anew, from a session 
 	@python tools/make_pictures.py
 
 .PHONY: sanity
-sanity: setup ## ansible-test sanity and ansible-test units
-	@tools/need.sh shellcheck=shellcheck fish=fish tcsh=tcsh mksh=mksh
+sanity: setup ## ansible-test sanity
+	@tools/need.sh shellcheck=shellcheck
 	@tools/sanity.sh
 
 .PHONY: matrix
@@ -130,7 +130,9 @@ build: setup ## Build the collection, install the result aside and use it from t
 	@tools/build.sh
 
 .PHONY: certify
-certify: setup ## Check the built collection as a hub does: galaxy-importer, and ansible-lint on what was built
+certify: setup ## Check the collection as a hub does: galaxy-importer, ansible-lint on what was built, ansible-test units
+	@tools/need.sh fish=fish tcsh=tcsh mksh=mksh
+	@tools/sanity.sh units
 	@tools/certify.sh
 
 .PHONY: test

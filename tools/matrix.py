@@ -123,7 +123,7 @@ def check_core(core: str, with_lab: bool = False) -> Outcome:
             outcome.failed.append(name)
 
     check("unit tests", python, "-m", "pytest", "tests/unit")
-    check("sanity tests", "tools/sanity.sh", "sanity")
+    check("sanity tests", "tools/sanity.sh")
     if with_lab:
         check("contract tests", python, "-m", "pytest", "tests/contract")
         check("sessions on a lab", python, "-m", "pytest", *SESSIONS)

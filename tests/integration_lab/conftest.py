@@ -28,14 +28,18 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 LONGEST = (
     "test_examples",
     "test_docs",
+    "test_boot",
     "test_faults",
-    "test_sequences",
     "test_host_loss",
+    "test_awx",
+    "test_any_image",
+    "test_queue",
+    "test_hanging",
+    "test_repair",
+    "test_renamed_host",
     "test_apps",
     "test_pairs",
-    "test_multi_node",
     "test_jobs",
-    "test_status",
 )
 """Files that begin first, the longest of them at once: else one process would have nothing to do at the end."""
 ALONE = ("test_race",)

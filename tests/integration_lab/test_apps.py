@@ -152,7 +152,7 @@ def add_notebook() -> None:
         stdout=subprocess.PIPE,
     ) as packed:
         argv = ["ssh", *ssh_options(), f"root@{ADDRESSES['n1']}", f"set -e; {add}"]
-        subprocess.run(argv, stdin=packed.stdout, stdout=subprocess.DEVNULL, check=True, timeout=300)
+        subprocess.run(argv, stdin=packed.stdout, stdout=subprocess.DEVNULL, check=True, timeout=900)
 
 
 @pytest.fixture(scope="module")
