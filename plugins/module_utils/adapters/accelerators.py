@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import bounded
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SECONDS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import (
     NVIDIA,
@@ -30,6 +34,8 @@ PROGRAM = "nvidia-smi"
 DRIVER_CARDS = "/proc/driver/nvidia/gpus"
 PATIENCE = 20
 """Seconds for NVIDIA's tool: it wakes cards that sleep, and hangs on some that are broken."""
+HANGS = "/run/cluster-compute-nvidia-smi-hangs"
+"""A file that is there after the tool has hung, so that the next calls wait less; a boot removes it."""
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 """Where the engine looks for specifications; of two devices of one name the later folder's counts."""
 
@@ -68,13 +74,37 @@ def _links(paths: Iterable[str]) -> dict[str, str]:
     return {path: real for path in paths if (real := os.path.realpath(path)) != path}
 
 
+def _ask_nvidia(*options: str) -> str:
+    """Return what NVIDIA's tool prints. Raises AcceleratorError.
+
+    For half an hour after it has hung it gets little time; after that a card that is only slow is given its time again.
+    """
+    note = Path(HANGS)
+    has_hung = False
+    with suppress(OSError):
+        has_hung = 0 <= time.time() - note.stat().st_mtime < SECONDS
+    seconds = min(PATIENCE, bounded.AGAIN) if has_hung else PATIENCE
+    begun = time.monotonic()
+    try:
+        output = run_command([PROGRAM, *options], error=AcceleratorError, seconds=seconds)
+    except AcceleratorError:
+        if not has_hung and time.monotonic() - begun >= seconds:
+            with suppress(OSError):
+                note.touch()
+        raise
+    if has_hung:
+        with suppress(OSError):
+            note.unlink()
+    return output
+
+
 def nvidia() -> list[str]:
     """Return the UUIDs of this host's NVIDIA cards and MIG instances. Raises AcceleratorError where there are none."""
     import shutil
 
     if shutil.which(PROGRAM) is None:
         raise AcceleratorError(f"{PROGRAM} is not installed; it comes with NVIDIA's driver.")
-    output = run_command([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE)
+    output = _ask_nvidia("-L")
     found = parse_nvidia(output)
     if not found:
         raise AcceleratorError(f"'{PROGRAM} -L' lists no card: {output.strip()}")
@@ -85,14 +115,14 @@ def nvidia_cards() -> list[Card]:
     """Return this host's NVIDIA cards with their numbers. Raises AcceleratorError."""
     files = sorted(Path(DRIVER_CARDS).glob("*/information"))
     driver = [path.read_text(encoding="utf-8", errors="replace") for path in files]
-    return parse_nvidia_cards(run_command([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE), driver)
+    return parse_nvidia_cards(_ask_nvidia("-L"), driver)
 
 
 def nvidia_models() -> list[dict[str, str]]:
     """Return model and driver of this host's NVIDIA cards; none where its tool does not tell."""
     query = ["--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        return parse_nvidia_models(run_command([PROGRAM, *query], error=AcceleratorError, seconds=PATIENCE))
+        return parse_nvidia_models(_ask_nvidia(*query))
     except AcceleratorError:  # why there are none is told by `detect`
         return []
 

@@ -20,6 +20,14 @@ SPECIFICATION = {
 }
 
 
+@pytest.fixture(autouse=True)
+def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where it is remembered that the tool has hung."""
+    path = tmp_path / "nvidia-smi-hangs"
+    monkeypatch.setattr(accelerators, "HANGS", str(path))
+    return path
+
+
 def _tool(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     path = folder / "nvidia-smi"
     path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
@@ -40,19 +48,34 @@ def test_the_tool_is_asked_for_cards(tmp_path: Path, monkeypatch: pytest.MonkeyP
     }
 
 
-def test_why_the_tool_found_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accelerators, "PROGRAM", "no-such-program")
-    assert _problem({"gpu": "nvidia"}) == "no-such-program is not installed; it comes with NVIDIA's driver."
-    monkeypatch.undo()
+def test_why_the_tool_found_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note: Path) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(accelerators, "PROGRAM", "no-such-program")
+        assert _problem({"gpu": "nvidia"}) == "no-such-program is not installed; it comes with NVIDIA's driver."
     _tool(tmp_path, monkeypatch, "echo No devices found.")
     assert _problem({"gpu": "nvidia"}) == "'nvidia-smi -L' lists no card: No devices found."
     _tool(tmp_path, monkeypatch, "echo Failed to initialize NVML: Driver/library version mismatch; exit 18")
     assert _problem({"gpu": "nvidia"}) == (
         "'nvidia-smi -L' failed with status 18: Failed to initialize NVML: Driver/library version mismatch"
     )
-    monkeypatch.setattr(accelerators, "PATIENCE", 0.2)
+    assert not note.exists(), "it did not hang"
+
+
+def test_a_tool_that_hung_gets_less_time_until_it_answers_or_half_an_hour_has_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note: Path
+) -> None:
+    monkeypatch.setattr(accelerators, "PATIENCE", 2)
+    monkeypatch.setattr(accelerators.bounded, "AGAIN", 1)
     _tool(tmp_path, monkeypatch, "exec sleep 20")
-    assert _problem({"gpu": "nvidia"}) == "'nvidia-smi -L' did not end within 0 seconds."
+    for seconds in (2, 1, 1):
+        assert _problem({"gpu": "nvidia"}) == f"'nvidia-smi -L' did not end within {seconds} seconds."
+    long_ago = note.stat().st_mtime - 1801
+    os.utime(note, (long_ago, long_ago))
+    assert _problem({"gpu": "nvidia"}) == "'nvidia-smi -L' did not end within 2 seconds."
+    assert note.stat().st_mtime > long_ago + 1800, "it counts anew"
+    _tool(tmp_path, monkeypatch, 'echo "GPU 0: NVIDIA L4 (UUID: GPU-1-2)"')
+    assert accelerators.nvidia() == ["GPU-1-2"]
+    assert not note.exists()
 
 
 def test_specifications_are_read_from_both_folders(tmp_path: Path) -> None:
