@@ -155,6 +155,37 @@ def test_of_two_controllers_on_two_sides_of_a_cut_one_replaces(
     assert replaced > 1
 
 
+THREE = sorted(
+    {
+        tuple(
+            sorted(
+                tuple(sorted(host for host, at in zip(("h1", "h2", "h3", "h4", "h5"), where) if at == side))
+                for side in range(3)
+            )
+        )
+        for where in itertools.product(range(3), repeat=5)
+        if {*where} == {0, 1, 2}
+    }
+)
+"""Every way to cut five hosts into three sides."""
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_of_three_controllers_on_three_sides_at_most_one_replaces(groups: Callable[..., World], size: int) -> None:
+    replaced = 0
+    for seed, sides in enumerate(THREE):
+        group = groups(seed=seed)
+        group.launch(request(size))
+        before = containers(group)
+        group.cut(*sides)
+        controllers = [group.controller(*side) for side in sides]
+        at_once(group, before, {str(number): other.schedule for number, other in enumerate(controllers)})
+        assert all(len(places) == 1 for places in contents(group).values()), (sides, contents(group))
+        replaced += containers(group) != before
+        check_healed(group, before, sides)
+    assert replaced > 1
+
+
 def stopped(groups: Callable[..., World], hosts: int, moment: int, is_main_first: bool, goes_on: bool) -> bool:
     """Let a controller stop after so many answers of hosts, and another one go on; tell whether it stopped.
 
