@@ -135,7 +135,8 @@ def _reader(hint: Any) -> Reader:
         return _mapping_reader(_reader(inner[1]))
 
     def read(value: Any, place: str, problems: Problems) -> Any:
-        if type(value) is hint:
+        kind = type(value)
+        if kind is hint:
             return value
         # Ansible hands over subclasses of text; only truth values must not pass for numbers.
         kinds = (int, float) if hint is float else hint
