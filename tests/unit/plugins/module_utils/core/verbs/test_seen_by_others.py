@@ -165,6 +165,14 @@ def test_a_plan_for_a_name_of_somebody_else_is_refused_without_what_differs(worl
     assert told(state["failure"], *spoken(state)) == []
 
 
+def test_a_teardown_by_somebody_else_says_whose_it_is_and_nothing_more(world: World) -> None:
+    state = world.teardown("ash", asker="eve")
+    shown = [*spoken(state), state.get("failure"), events.happened("teardown", state)]
+    assert "It belongs to alice" in json.dumps(shown)
+    assert told("ash", *shown) == []
+    assert len(overview(world, ADMIN)["sessions"][0]["replicas"]) == 3, "it runs on"
+
+
 def arguments(state: State, host: str) -> dict[str, Any]:
     """Return what a host is asked for in a state's step."""
     ((_module, found, _variables),) = calls_of(state, host)
