@@ -6,6 +6,7 @@
 # argument that fails, and removes the tests' labs at the end however it ends.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
+export PATH=$PWD/.venv/bin:$PATH ANSIBLE_CONFIG=$PWD/ansible.cfg
 logs=.cache/logs
 mkdir -p "$logs"
 

@@ -12,6 +12,13 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 HERE = "ansible_collections.cluster_compute.session.tests.contract"
 
 pytest_plugins = [f"{HERE}.on_host" if "CLUSTER_COMPUTE_CONTRACT" in os.environ else f"{HERE}.hosts"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker of tests that run on both generations in each check."""
+    config.addinivalue_line("markers", "both_engines: is of what engines do in ways of their own, so both run it")

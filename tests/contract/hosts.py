@@ -15,7 +15,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab import processes
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
+from ansible_collections.cluster_compute.session.tests.lab_lock import LabInUse, only_user
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
@@ -79,15 +80,20 @@ def hosts_up(keep: bool) -> Iterator[None]:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
-    try:
-        if not keep:
-            play("playbooks/lab_down.yml")
-        if not (keep and all(_is_ready(name) for names in HOSTS.values() for name in names)):
-            play(str(HERE / "hosts.yml"))
-        yield
-    finally:
-        if not keep:
-            play("playbooks/lab_down.yml")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(only_user(LAB.name))
+        except LabInUse as error:
+            pytest.exit(str(error), returncode=1)
+        try:
+            if not keep:
+                play("playbooks/lab_down.yml")
+            if not (keep and all(_is_ready(name) for names in HOSTS.values() for name in names)):
+                play(str(HERE / "hosts.yml"))
+            yield
+        finally:
+            if not keep:
+                play("playbooks/lab_down.yml")
 
 
 def _is_ready(name: str) -> bool:
@@ -190,14 +196,16 @@ def own_words(config: pytest.Config) -> list[str]:
     return argv
 
 
-def pytest_collection() -> bool:
-    """Leave it to the hosts to collect the tests."""
-    return True
+def pytest_collection(session: pytest.Session) -> bool | None:
+    """Leave it to the hosts to collect the tests, unless that is all that is to be done."""
+    return None if session.config.option.collectonly else True
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool:
     """Run the tests on the hosts, side by side, and tell what they say."""
     config = session.config
+    if config.option.collectonly:
+        return True
     events: queue.Queue[tuple[Run, Event]] = queue.Queue()
     problems = []
     files_left: dict[str, list[str]] = {}

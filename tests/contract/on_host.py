@@ -160,7 +160,6 @@ class _Share:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the other pytest from now on."""
-    config.addinivalue_line("markers", "both_engines: is of what engines do in ways of their own, so both run it")
     hear, say, share = os.environ.pop("CLUSTER_COMPUTE_CONTRACT").split(",")
     config.pluginmanager.register(_Teller(config, int(hear), int(say)))
     if share:

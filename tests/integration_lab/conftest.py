@@ -18,12 +18,14 @@ import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     CHECKOUT,
     HOSTS,
+    LAB,
     Snapshot,
     differences,
     on,
     play,
     snapshot,
 )
+from ansible_collections.cluster_compute.session.tests.lab_lock import only_user
 
 LONGEST = (
     "test_examples",
@@ -100,21 +102,22 @@ def lab(request: pytest.FixtureRequest) -> Iterator[None]:
 
     signal.signal(signal.SIGTERM, stop)
     keep = request.config.getoption("--keep-lab")
-    try:
-        if not keep:
-            play("lab_down").ok()
-        for playbook in ("lab_up", "prepare_hosts", "lab_images"):
-            run = play(playbook, seconds=1800).ok()
-            reached = {host for host, counters in run.recap.items() if counters["ok"]} - {"localhost"}
-            assert reached == set(HOSTS), f"{playbook} reached {reached}"
-        for host in HOSTS:
-            assert on(host, "hostname").strip() == host
-            on(host, "mkdir", "-p", "/srv/shared/readonly")
-        yield
-    finally:
-        if not keep:
-            down = play("lab_down")
-            assert down.code == 0, down.output
+    with only_user(LAB):
+        try:
+            if not keep:
+                play("lab_down").ok()
+            for playbook in ("lab_up", "prepare_hosts", "lab_images"):
+                run = play(playbook, seconds=1800).ok()
+                reached = {host for host, counters in run.recap.items() if counters["ok"]} - {"localhost"}
+                assert reached == set(HOSTS), f"{playbook} reached {reached}"
+            for host in HOSTS:
+                assert on(host, "hostname").strip() == host
+                on(host, "mkdir", "-p", "/srv/shared/readonly")
+            yield
+        finally:
+            if not keep:
+                down = play("lab_down")
+                assert down.code == 0, down.output
 
 
 @pytest.fixture(scope="module", autouse=True)

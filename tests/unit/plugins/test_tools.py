@@ -15,6 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from ansible_collections.cluster_compute.session.tests.lab_lock import LabInUse, only_user
 
 TOOLS = Path(__file__).resolve().parents[3] / "tools"
 
@@ -225,6 +226,14 @@ class TestStamps:
     def test_the_tree_has_all_of_them(self) -> None:
         stamps = load("stamps")
         assert {len(stamps.digest(TOOLS.parent, kind)) for kind in stamps.SOURCES} == {64}
+
+
+def test_two_runs_of_tests_do_not_use_one_lab_at_once(tmp_path: Path) -> None:
+    here, beside, again = (only_user(lab, tmp_path / "locks") for lab in ("it", "it1", "it"))
+    with here, beside, pytest.raises(LabInUse, match="Other tests use the lab it on this machine"):
+        again.__enter__()
+    with only_user("it", tmp_path / "locks"):
+        pass
 
 
 class TestReference:
