@@ -228,6 +228,40 @@ class TestStamps:
         assert {len(stamps.digest(TOOLS.parent, kind)) for kind in stamps.SOURCES} == {64}
 
 
+class TestPlainEnglish:
+    """What points at sentences that have to be read twice."""
+
+    @pytest.fixture
+    def page(self, tmp_path: Path) -> Path:
+        """Make a page of four lines with two such places, and others where nobody reads them."""
+        path = tmp_path / "page.md"
+        path.write_text(
+            "# What it does\n\n```sh\nmend anew\n```\nThere is no limit. `anew`\nIt is made anew.\nWho asks is told.\n",
+            encoding="utf-8",
+        )
+        return path
+
+    def test_each_place_is_named_with_what_to_write_instead(self, page: Path) -> None:
+        places = load("plain_english").found([str(page.parent)])
+        assert [place.split(": ")[:2] for place in places] == [
+            [f"{page}:7", "again, re-create"],
+            [f"{page}:8", "report, return, receive"],
+            [f"{page}:8", "put the subject first"],
+        ]
+
+    def test_of_python_comments_and_texts_are_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "code.py"
+        path.write_text('anew = 1  # made anew\nx = "it is mended"\n', encoding="utf-8")
+        assert [place.partition(": ")[0] for place in load("plain_english").found([str(path)])] == [
+            f"{path}:1",
+            f"{path}:2",
+        ]
+
+    @pytest.mark.parametrize(("most", "status"), [(2, 1), (3, 0), (4, 0)])
+    def test_more_than_there_were_fail(self, page: Path, most: int, status: int) -> None:
+        assert load("plain_english").main([str(page), "--most", str(most)]) == status
+
+
 def test_two_runs_of_tests_do_not_use_one_lab_at_once(tmp_path: Path) -> None:
     here, beside, again = (only_user(lab, tmp_path / "locks") for lab in ("it", "it1", "it"))
     with here, beside, pytest.raises(LabInUse, match="Other tests use the lab it on this machine"):
