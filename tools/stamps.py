@@ -39,6 +39,8 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "examples": (
         "examples/**/*",
         "docs/examples.md",
+        "docs/torchrun.md",
+        "inventories/minimal/**/*",
         "plugins/module_utils/core/rules/environment.py",
         "plugins/module_utils/core/rules/first_program.py",
         "plugins/module_utils/core/rules/rendezvous.py",
