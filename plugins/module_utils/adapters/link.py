@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import socket
+import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -215,6 +216,10 @@ SOURCE_PORTS = (32768, 33792)
 """UDP ports that packets of a VXLAN come from, of which each flow inside it gets one: enough to spread them over paths
 and queues, and few enough that no replica fills the table of connections by them."""
 IN_USE = "Address already in use"
+KERNEL = "something else than a program of this host"
+"""What holds a port that no process has a socket at."""
+PAUSES = (0.0, 0.05, 0.2)
+"""Seconds before each further look at a port that the kernel holds."""
 
 
 def port_holder(port: int, links: Links, local: str | None = None) -> str:
@@ -222,6 +227,18 @@ def port_holder(port: int, links: Links, local: str | None = None) -> str:
 
     local: the underlay address. A socket in a VRF and one outside of every VRF exclude each other.
     """
+    holder = _port_holder(port, links, local)
+    for pause in PAUSES:
+        if holder != KERNEL:
+            break
+        # The overlay of another session may have come since the links were read, or be on its way: the kernel opens
+        # the socket of a VXLAN before it shows the link as up, and closes it while it goes.
+        time.sleep(pause)
+        holder = _port_holder(port, details(), local)
+    return holder
+
+
+def _port_holder(port: int, links: Links, local: str | None) -> str:
     vrf = vrf_of(local, links)
     there = [
         link
@@ -237,7 +254,7 @@ def port_holder(port: int, links: Links, local: str | None = None) -> str:
             return f"the link {link['ifname']}, a VXLAN {where}"
     if there or not any((entry["port"], entry["protocol"]) == (port, "udp") for entry in listening_ports()):
         return ""
-    return _program_at(port) or "something else than a program of this host"
+    return _program_at(port) or KERNEL
 
 
 def _is_ipv6(vxlan: Mapping[str, Any]) -> bool:

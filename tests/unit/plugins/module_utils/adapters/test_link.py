@@ -224,5 +224,35 @@ def test_a_vxlan_of_another_kind_holds_the_port(
     taken = [{"address": "0.0.0.0", "port": 4789, "protocol": "udp"}] if listens else []
     monkeypatch.setattr(link, "listening_ports", lambda: taken)
     monkeypatch.setattr(link, "_program_at", lambda _port: "")
+    monkeypatch.setattr(link, "details", lambda: links)
     why = link.why_no_port(4789, links)
     assert ("UDP port 4789, " in why and f"is held by {holder}" in why) if holder else not why
+
+
+@pytest.mark.parametrize(
+    "moments",
+    [
+        [(True, [vxlan("ccx1", id=7)])],
+        [(True, [vxlan("ccx1", 4789, "BROADCAST", id=7)]), (True, [vxlan("ccx1", id=7)])],
+        [(False, [])],
+        [(True, []), (True, []), (False, [])],
+    ],
+    ids=["came since", "comes up", "went since", "goes"],
+)
+def test_an_overlay_that_comes_or_goes_meanwhile_is_nobody_else_s(
+    moments: list[tuple[bool, list[dict[str, Any]]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the moments after the first, in which the port is held and no link is there: is it held, which links."""
+    left = [(True, []), *moments]
+    taken = {"address": "0.0.0.0", "port": 4789, "protocol": "udp"}
+
+    def later() -> list[dict[str, Any]]:
+        del left[0]
+        return left[0][1]
+
+    monkeypatch.setattr(link, "details", later)
+    monkeypatch.setattr(link, "listening_ports", lambda: [taken] if left[0][0] else [])
+    monkeypatch.setattr(link, "_program_at", lambda _port: "")
+    monkeypatch.setattr(link, "PAUSES", (0.0, 0.0, 0.0))
+    assert link.why_no_port(4789, []) == ""
+    assert len(left) == 1
