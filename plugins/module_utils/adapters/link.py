@@ -217,9 +217,9 @@ SOURCE_PORTS = (32768, 33792)
 and queues, and few enough that no replica fills the table of connections by them."""
 IN_USE = "Address already in use"
 KERNEL = "something else than a program of this host"
-"""What holds a port that no process has a socket at."""
+"""The holder of a port at which no process has a socket."""
 PAUSES = (0.0, 0.05, 0.2)
-"""Seconds before each further look at a port that the kernel holds."""
+"""Seconds before a port that the kernel holds is checked again."""
 
 
 def port_holder(port: int, links: Links, local: str | None = None) -> str:
