@@ -77,7 +77,7 @@ def _links(paths: Iterable[str]) -> dict[str, str]:
 def _ask_nvidia(*options: str) -> str:
     """Return what NVIDIA's tool prints. Raises AcceleratorError.
 
-    For half an hour after it has hung it gets little time; after that a card that is only slow is given its time again.
+    After it has hung it gets less time for half an hour. Then it gets its full time again, as a GPU may only be slow.
     """
     note = Path(HANGS)
     has_hung = False
