@@ -10,12 +10,13 @@ module: host_boot
 short_description: Install the program that brings sessions back after a reboot
 version_added: 1.0.0
 description:
-  - Puts one file on the host, a program for the host's Python. It does what
-    M(cluster_compute.session.session_repair) does, from what the host itself knows, without a controller.
-  - The file holds the part of this collection that the program needs, and nothing that changes from run to run, so a
-    second run of the same release changes nothing.
-  - What starts the program, and when, is not this module's concern. The role
-    P(cluster_compute.session.prepare_hosts#role) sees to it.
+  - Installs one file on the host, a program that the host's Python runs. It does what
+    M(cluster_compute.session.session_repair) does, with the state that is stored on the host, so it needs no
+    controller.
+  - The file contains the part of this collection that the program needs, and nothing that changes from run to run. A
+    second run of the same release therefore changes nothing.
+  - This module does not start the program. The role P(cluster_compute.session.prepare_hosts#role) installs the units
+    that do.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -30,46 +31,47 @@ attributes:
 options:
   state:
     description:
-      - V(present) installs the program or brings it to this release, V(absent) removes it.
+      - V(present) installs the program or updates it to this release. V(absent) removes it.
     type: str
     choices: [present, absent]
     default: present
   path:
     description:
-      - Where the program lies.
-      - It is for root to change and for everybody to read; it holds no secret.
+      - Path of the program.
+      - Only root can change the file, and every user can read it. It contains no secrets.
     type: path
     default: /usr/local/lib/cluster-compute/host.pyz
   output_size:
     description:
-      - Most bytes that are kept of what each replica wrote of a session that the host ends by itself, the newest ones,
-        as a number or with a unit. V(0) keeps nothing.
+      - How many bytes of output to keep for each replica when the host itself ends a session, as a number or with a
+        unit. The newest output is kept. V(0) keeps nothing.
     type: str
     default: 16m
   output_days:
     description:
-      - Days for which it is kept.
+      - How many days to keep this output.
     type: int
     default: 7
   output_sessions:
     description:
-      - Sessions that have ended of which it is kept at most, the newest ones.
+      - For how many ended sessions to keep output. The newest ones are kept.
     type: int
     default: 50
   share_half_life:
     description:
-      - After how long what an owner's sessions have used on this host counts half, such as V(7d). Without it that is
-        not counted.
+      - Half-life of the recorded use of this host by each owner's sessions, such as V(7d). After that time, past use
+        counts half. Without this option, use is not recorded.
     type: str
   metrics_directory:
     description:
-      - Folder in which node_exporter of this host looks for text files; figures of sessions are written there, by the
-        timer and after each call that may have changed something. Without it none are.
+      - Directory from which this host's node_exporter reads text files. The timer writes metrics of sessions there, and
+        so does each call that may have changed something. Without this option, no metrics are written.
     type: path
   job_mapping_directory:
     description:
-      - Folder of dcgm-exporter's C(--hpc-job-mapping-dir), in which a file for each NVIDIA card names the session that
-        holds it. Files whose names are numbers are this collection's there. Without it nothing is written.
+      - Directory of dcgm-exporter's C(--hpc-job-mapping-dir). A file for each NVIDIA GPU there names the session that
+        holds the GPU. This collection owns all files in it whose names are numbers. Without this option, nothing is
+        written.
     type: path
 seealso:
   - module: cluster_compute.session.session_repair
@@ -86,7 +88,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: Where the program lies, or lay.
+  description: Path of the program, also after its removal.
   returned: success
   type: str
   sample: /usr/local/lib/cluster-compute/host.pyz

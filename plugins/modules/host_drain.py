@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_drain
-short_description: Have a host take no new sessions, or take them again
+short_description: Drain a host, or accept new sessions on it again
 version_added: 1.0.0
 description:
-  - A host that is drained keeps what runs there, which goes on being repaired, and takes no new sessions. It says so
-    itself, so it holds for all controllers, whatever they call the host.
+  - A drained host accepts no new sessions. Sessions that run there continue and are still repaired. The host stores
+    this state itself, so it applies to all controllers, whatever name they use for the host.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -26,23 +26,24 @@ attributes:
 options:
   state:
     description:
-      - Whether the host takes no new sessions, V(drained), or takes them, V(undrained).
+      - V(drained) for a host that accepts no new sessions, V(undrained) for one that does.
     type: str
     choices: [drained, undrained]
     default: drained
   reason:
     description:
-      - Why, for people.
+      - Why the host is drained, as text for people.
     type: str
     default: ""
   by:
     description:
-      - Who says so.
+      - Who drains the host.
     type: str
     default: ""
   wait_seconds:
     description:
-      - With O(state=drained) how long to wait until no session holds a place here; not in check mode.
+      - With O(state=drained), for how many seconds to wait until no session holds resources on this host. Check mode
+        does not wait.
     type: int
     default: 0
 seealso:
@@ -64,7 +65,7 @@ actions:
   elements: str
   sample: ["create drain new memory on Friday"]
 sessions:
-  description: The names of the sessions that hold a place on the host.
+  description: The names of the sessions that hold resources on the host.
   returned: success
   type: list
   elements: str

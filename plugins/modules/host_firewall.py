@@ -10,13 +10,14 @@ module: host_firewall
 short_description: Keep all containers of a host out of the overlays of sessions
 version_added: 1.0.0
 description:
-  - A session over several hosts is one network in tunnels (VXLAN, RFC 7348), which carry no signature. A container
-    that sends what looks like a packet of a tunnel to a host of the session would be heard in it.
-  - The rules of this module drop such packets where they leave the containers of a host, whatever session runs where.
-    So a host that carries nothing of a session need not be told of it.
-  - What comes in by the interface to the other hosts is let through, and so is what stays on the own bridge of a
-    session. Each session's own rules on its hosts stand beside these.
-  - They are put back at boot, before the engine starts, and by every repair.
+  - A session that spans several hosts has one network, which is carried in tunnels (VXLAN, RFC 7348). Their packets are
+    not signed. A container could send a forged packet of a tunnel to a host of the session, and the session's network
+    would accept it.
+  - The rules of this module drop such packets where they leave the containers of a host, whatever sessions run. A host
+    that carries no part of a session therefore needs no rules for that session.
+  - Packets that arrive on the interface to the other hosts pass, and so do packets that stay on the bridge of their
+    session. In addition, each session has its own rules on its hosts.
+  - The rules are restored at boot, before Docker Engine starts, and by every repair.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -30,7 +31,7 @@ attributes:
 options:
   state:
     description:
-      - V(present) writes the rules and remembers them for the next boot, V(absent) removes both.
+      - V(present) adds the rules and stores them for the next boot. V(absent) removes both.
     type: str
     choices: [present, absent]
     default: present
@@ -46,7 +47,7 @@ options:
     default: 4096-16777215
   underlay_address:
     description:
-      - Address by which other hosts reach this one. Without it, that of the interface of the default route.
+      - Address at which other hosts reach this one. The default is the address of the interface of the default route.
     type: str
 seealso:
   - module: cluster_compute.session.host_boot
@@ -66,7 +67,7 @@ actions:
   elements: str
   sample: ["create firewall rules standing", "create file /usr/local/lib/cluster-compute/overlays.json"]
 overlays:
-  description: The port, the first and last identifier, and the interface to the other hosts; null where it is removed.
+  description: The port, the first and last identifier, and the interface to the other hosts. Null after removal.
   returned: success
   type: dict
   sample: {"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"}

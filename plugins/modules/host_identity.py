@@ -10,11 +10,11 @@ module: host_identity
 short_description: Give a host an identity of its own
 version_added: 1.0.0
 description:
-  - A host knows itself by an identity that it keeps in its state directory, whatever an inventory calls it. So two
-    names for one host are noticed.
-  - Beside it stands a digest of what the firmware names the machine by. Where that does not fit any more, the disk was
-    copied or moved; the host is left out then, and this module fails and says what to do.
-  - An identity that is there stays; a new name is added.
+  - Each host keeps an identity in its state directory that does not depend on its name in an inventory. Two names for
+    one host can therefore be detected.
+  - Next to the identity is a digest of the identifiers that the firmware gives the machine. If it no longer matches,
+    the disk was copied or moved. The host is then not used, and this module fails and explains what to do.
+  - An existing identity is kept, and a new name is added to it.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -29,8 +29,8 @@ attributes:
 options:
   host:
     description:
-      - What the inventory calls the host. Names that it had when it was prepared are kept, so that sessions that wait
-        for it, or have ended there, are known to mean it.
+      - Name of the host in the inventory. Earlier names are kept, so that sessions that wait for the host, or have
+        ended there, can still be matched to it.
     type: str
     required: true
 seealso:

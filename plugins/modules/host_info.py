@@ -7,13 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_info
-short_description: Tell what placement needs to know of a host
+short_description: Return the facts about a host that placement needs
 version_added: 1.0.0
 description:
   - Returns the capacity of a host, what sessions use of it, the address its tunnels use, and the subnets, tunnel
     identifiers and ports that are taken.
-  - A host without a usable Docker Engine or without root is reported as not usable, with the reason; it is no failure.
-  - Ansible shows nothing of the result, as it has records of all sessions with values of variables. Register it.
+  - A host without a usable Docker Engine, or on which the module does not run as root, is reported as not usable, with
+    the reason. The module does not fail.
+  - Ansible does not show the result, because it contains the records of all sessions with the values of their
+    variables. Register the result to use it.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -23,70 +25,74 @@ extends_documentation_fragment:
 options:
   session_name:
     description:
-      - Session whose records are returned.
+      - Session whose record is returned whole.
     type: str
     default: ""
   whole_records:
     description:
-      - Whether the whole records of all sessions are returned, with the public keys of their replicas. Without it,
-        those of the asked session and of those that wait are whole, the others stubs without request and plan.
+      - Whether to return the whole records of all sessions, with the public keys of their replicas. Otherwise only the
+        records of O(session_name) and of waiting sessions are whole. The others are stub records without request and
+        plan.
     type: bool
     default: false
   ways_in:
     description:
-      - Whether O(session_name)'s public keys and users are returned, as the SSH client of its owner needs them.
+      - Whether to return the public keys and users of O(session_name), which the owner's SSH client needs.
     type: bool
     default: false
   images:
     description:
-      - Image references to look up in the engine, besides the images which a session of that name runs already.
+      - Image references to look up in Docker Engine, in addition to the images that a session of that name already
+        runs.
     type: list
     elements: str
     default: []
   paths:
     description:
-      - Absolute paths that the session is to mount. Their kind, real path, owner, mode and file system are returned.
+      - Absolute paths that the session mounts. Their kind, real path, owner, mode and file system are returned.
     type: list
     elements: str
     default: []
   volumes:
     description:
-      - Names of volumes that the session is to mount. Their driver and options are returned.
+      - Names of volumes that the session mounts. Their driver and options are returned.
     type: list
     elements: str
     default: []
   usage:
     description:
-      - Whether the use of CPU and memory by every replica that runs is measured, which takes half a second.
+      - Whether to measure the CPU and memory use of every running replica. This takes half a second.
     type: bool
     default: false
   image_names:
     description:
-      - Whether the names of all images that the engine has are returned.
+      - Whether to return the names of all images that the engine has.
     type: bool
     default: false
   underlay_address:
     description:
-      - Address of this host that tunnels shall use.
-      - Where it is empty, the source address of the default route, or the only global address of the host. A host on
-        which these do not tell cannot be used.
-      - Without it, the same, but RV(host.underlay) is null where these do not tell. For all who do not plan a session.
+      - Address of this host for tunnels.
+      - If it is empty, the source address of the default route is used, or the only global address of the host. If
+        neither determines an address, the host cannot be used.
+      - If the option is left out, the address is found in the same way, but RV(host.underlay) is null if there is
+        none. Leave it out unless a session is planned.
     type: str
   encryption:
     description:
-      - Whether to try what the host needs for encrypted sessions, in a network namespace of its own.
+      - Whether to test, in a separate network namespace, if the host can run encrypted sessions.
     type: bool
     default: false
   peers_of:
     description:
-      - Ids of sessions of which is told which of their other hosts do not answer this one, over the hosts' network and
-        over the session's. It takes some two seconds where one of them is silent.
+      - Ids of sessions for which to report other hosts that do not answer this one, over the hosts' network or the
+        session's. This takes about two seconds if a host does not answer.
     type: list
     elements: str
     default: []
   accelerators:
     description:
-      - The variable C(cluster_compute_accelerators) of the host. Classes in it that are to be detected are.
+      - The variable C(cluster_compute_accelerators) of the host. The classes in it that are configured to be detected
+        are detected.
     type: raw
 requirements:
   - iproute2
@@ -114,11 +120,11 @@ host:
       type: bool
       returned: always
     problem:
-      description: Why it cannot, a full sentence; empty if it can.
+      description: Why it cannot, as a full sentence. Empty if it can.
       type: str
       returned: always
     hangs:
-      description: Whether it cannot because something on it did not answer in time.
+      description: Whether the reason is that something on the host did not answer in time.
       type: bool
       returned: if not usable
     engine:
@@ -136,49 +142,54 @@ host:
       returned: if usable
     containers:
       description:
-        - The containers of all sessions on this host, with the resources they were given and how they ended, and how
-          often names that their programs had changed were put back since they were started (C(corrections)).
-        - With O(usage) also what each that runs uses, C(cpus) in thousandths and C(memory) in bytes.
+        - The containers of all sessions on this host, with their resources and how they ended. C(corrections) is how
+          often names that their programs had changed were restored since the start.
+        - With O(usage), also what each running container uses, C(cpus) in thousandths and C(memory) in bytes.
       type: list
       elements: dict
       returned: if usable
     batches:
-      description: For each session whose batch command was started on this host, what can be said of that.
+      description: For each session whose batch command was started on this host, the state of the command.
       type: dict
       returned: if usable
     times:
       description:
-        - For each session with C(session_max_duration) or C(session_max_idle) that runs here whether the time of this
-          host's part is over, why (C(over)), and whether nobody has used it for so long that it may end (C(is_idle)).
-        - With O(usage) also for how many seconds it has run (C(ran)) and was not used (C(idle)).
+        - For each session with C(session_max_duration) or C(session_max_idle) that runs here, whether and why the time
+          of this host's part is over (C(over)), and whether it was idle for so long that it may end (C(is_idle)).
+        - With O(usage), also for how many seconds it has run (C(ran)) and was idle (C(idle)).
       type: dict
       returned: if usable
     use:
       description:
-        - What the sessions of each owner have used on this host of late, by owner, C(cpus) in CPU seconds and each
-          class of accelerators in seconds; empty where that is not counted.
+        - Recent use of this host by the sessions of each owner, C(cpus) in CPU seconds and each class of accelerators
+          in seconds. Empty if use is not recorded.
       type: dict
       returned: if usable
     foreign_containers:
-      description: Names of containers that belong to no session and begin as those of the asked session would.
+      description:
+        - Names of containers that belong to no session, but begin in the same way as the container names of
+          O(session_name).
       type: list
       elements: str
       returned: if usable
     reservations:
-      description: What the ledger of this host holds for sessions.
+      description: The reservations of sessions in the ledger of this host.
       type: list
       elements: dict
       returned: if usable
     no_overlay:
-      description: Why no overlay of a session can be on this host, such as who holds its UDP port; empty where one can.
+      description:
+        - Why this host cannot carry the overlay of a session, such as the program that holds its UDP port. Empty if it
+          can.
       type: str
       returned: if usable
     underlay:
-      description: Address, interface and MTU that tunnels use; null where O(underlay_address) says so.
+      description: Address, interface and MTU that tunnels use. See O(underlay_address) for when it is null.
       type: dict
       returned: if usable
     accelerators:
-      description: For each class that is to be detected the names, their device files, and why there are none.
+      description:
+        - For each class that is detected, the names and device files of the accelerators, or why there are none.
       type: dict
       returned: if usable
     addresses:
@@ -202,97 +213,100 @@ host:
       elements: dict
       returned: if usable
     encryption:
-      description: Why this host cannot have encrypted sessions, full sentences; empty if it can. Only if it was asked.
+      description:
+        - Why this host cannot run encrypted sessions, in full sentences. Empty if it can, or without O(encryption).
       type: str
       returned: if usable
     images:
-      description: For each asked image its id, digests and architecture, or null.
+      description: For each image of O(images), its id, digests and architecture, or null.
       type: dict
       returned: if usable
     image_names:
-      description: The names of all images that the engine has, in order; those without a name are left out.
+      description: The names of all images that the engine has, sorted. Images without a name are left out.
       type: list
       elements: str
       returned: if usable and O(image_names)
     paths:
-      description: For each asked path V(directory), V(file) or V(missing).
+      description: For each path of O(paths), V(directory), V(file) or V(missing).
       type: dict
       returned: if usable
     records:
-      description: The records that this host keeps, whole or as stub records.
+      description: The records on this host, whole or as stub records.
       type: list
       elements: dict
       returned: if usable
     public_keys:
       description:
-        - Public keys of every replica, by session; empty unless O(whole_records) or O(ways_in) are asked
-          for.
+        - Public keys of every replica, by session. Empty without O(whole_records) and O(ways_in).
       type: dict
       returned: if usable
     users:
-      description: By session, the names of the users that its replicas on this host run as.
+      description: By session, the names of the users as which its replicas on this host run.
       type: dict
       returned: if usable and O(ways_in)
     objects:
-      description: For each session its name and the kinds of things this host has of it.
+      description: For each session, its name and the kinds of objects that this host has of it.
       type: dict
       returned: if usable
     damaged:
-      description: Why records of this host cannot be read, each naming its file.
+      description: Why records on this host cannot be read. Each entry names the file.
       type: list
       elements: str
       returned: if usable
     ledger_is_damaged:
-      description: Whether the ledger cannot be read, so that C(reservations) is empty; only with whole records.
+      description: Whether the ledger is unreadable, in which case C(reservations) is empty. Only with O(whole_records).
       type: bool
       returned: if usable
     private:
-      description: Places that no session may mount, and what is there.
+      description: Paths that no session may mount, and what is there.
       type: dict
       returned: if usable
     signature:
-      description: A digest of all that decides whether a session that waits gets room on this host.
+      description: A digest of everything that decides whether a waiting session fits on this host.
       type: str
       returned: if usable
     drained:
-      description: Why this host takes no new sessions, with C(reason), C(by) and C(since); null where it takes them.
+      description: Why this host accepts no new sessions, with C(reason), C(by) and C(since). Null if it accepts them.
       type: dict
       returned: if usable
     suspect:
       description:
-        - Why this host gets new sessions only where no other has room, C(reason), and for how many seconds more,
-          C(left); null where it is trusted.
+        - Why this host gets new sessions only if no other host has capacity (C(reason)), and for how many more seconds
+          (C(left)). Null if it is trusted.
       type: dict
       returned: if usable
     clock:
-      description: Seconds since the host's boot, by which C(reservations) run out.
+      description: Seconds since the host's boot. The expiry times in C(reservations) refer to this clock.
       type: float
       returned: if usable
     identity:
-      description: The host's own identity, whatever an inventory calls it; empty where it was not given any.
+      description: The host's own identity, which does not depend on its name in an inventory. Empty if it has none.
       type: str
       returned: if usable
     names:
-      description: What inventories called the host when it was prepared.
+      description: Names that the host had in inventories when it was prepared.
       type: list
       elements: str
       returned: if usable
     host_names:
-      description: By session, the name under which this host carries replicas of it.
+      description: By session, the name under which this host carries its replicas.
       type: dict
       returned: if usable
     silent_peers:
       description:
-        - For each session of O(peers_of) that runs here and on other hosts, those of these that answer in no way.
+        - For each session of O(peers_of) that runs here and on other hosts, the other hosts that did not answer on any
+          path.
       type: dict
       returned: if usable
     not_waiting:
-      description: Ids of sessions that run here and do not wait for a host that is lost, but are replaced or ended.
+      description:
+        - Ids of sessions that run here and do not wait when a host is lost. Their replicas are replaced, or the session
+          ends.
       type: list
       elements: str
       returned: if usable
     tombstones:
-      description: Sessions that were torn down while some hosts could not be reached.
+      description: Sessions that were torn down while some hosts were unreachable.
       type: list
       elements: dict
       returned: if usable

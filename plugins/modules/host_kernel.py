@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_kernel
-short_description: Give the kernel of a host the settings that many replicas need
+short_description: Set the kernel parameters that many replicas on one host need
 version_added: 1.0.0
 description:
-  - Each replica knows the hardware address of every other one that it talks to, and all replicas of a host share one
-    table of the kernel for it, of 1024 entries as kernels come. 33 replicas that all talk to each other pass that, and
-    packets are lost then.
-  - This module raises its limits, C(net.ipv4.neigh.default.gc_thresh1) to C(gc_thresh3) and those of IPv6, now and by
-    a file in C(/etc/sysctl.d) at each boot. It lowers none.
-  - A host that does not have these settings, being a network namespace of another one, is left alone.
+  - Each replica has a neighbour entry for every other replica that it communicates with. All replicas of a host share
+    one kernel table for these entries, with 1024 entries by default. 33 replicas that all communicate with each other
+    exceed this limit, and packets are then lost.
+  - This module raises the limits of the table, C(net.ipv4.neigh.default.gc_thresh1) to C(gc_thresh3), and those of
+    IPv6. It sets them immediately, and with a file in C(/etc/sysctl.d) at each boot. It never lowers a limit.
+  - A host without these settings, because it is a network namespace of another host, is not changed.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -29,7 +29,8 @@ attributes:
 options:
   max_replicas:
     description:
-      - Most replicas on the host, of all sessions together; empty for no limit, which counts as 256.
+      - Maximum number of replicas on the host, of all sessions together. Empty means no limit, and the module then
+        calculates with 256.
     type: str
     default: ""
 seealso:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_preflight
-short_description: Do one host's part of preflight
+short_description: Run the preflight checks of one host
 version_added: 1.0.0
 description:
-  - Lets a host look at itself, try the network with the others in the form in which sessions use it, and measure it.
-  - Changes nothing that lasts. Its link lies in a network namespace that ends with the process that holds
-    it, and that process ends by itself.
-  - A host where something is wrong is described, with the reason; it is no failure.
+  - Checks a host, tests the network to the other hosts in the way in which sessions use it, and measures its speed.
+  - Makes no permanent changes. Its link is in a network namespace that ends with the process that holds it, and that
+    process ends by itself.
+  - A problem on the host is reported with the reason. The module does not fail.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -24,11 +24,11 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - V(examined) has the host look at itself.
-      - V(listening) starts a process that the other hosts speak to, with a link of its own.
-      - V(reached) has the host speak to the others.
-      - V(measured) has it measure the way to one of them and back.
-      - V(ended) ends the process, and returns what it heard.
+      - V(examined) checks the host itself.
+      - V(listening) starts a process with its own link, to which the other hosts connect.
+      - V(reached) connects to the other hosts.
+      - V(measured) measures the connection to one of them and back.
+      - V(ended) ends the process and returns what it received.
     type: str
     choices: [examined, listening, reached, measured, ended]
     required: true
@@ -57,17 +57,17 @@ options:
     default: []
   roots:
     description:
-      - Folders that the site lets sessions mount.
+      - Directories that the site allows sessions to mount.
     type: list
     elements: str
     default: []
   underlay_address:
     description:
-      - Address of this host that tunnels shall use.
+      - Address of this host for tunnels.
     type: str
   encryption:
     description:
-      - Whether to try what the host needs for encrypted sessions.
+      - Whether to test if the host can run encrypted sessions.
     type: bool
     default: false
   accelerators:
@@ -76,31 +76,31 @@ options:
     type: raw
   plan:
     description:
-      - Who tries whom, by which link (C(probe)), by host what it does in the probe of shared folders (C(storage)), and
-        what holds for all (C(settings)).
+      - Which host tests which, over which link (C(probe)), the part of each host in the test of shared directories
+        (C(storage)), and the settings that apply to all hosts (C(settings)).
     type: dict
   token:
     description:
-      - What those name who speak to the process. Required but for V(examined).
+      - Secret that other hosts present to the process. Required with all states except V(examined).
     type: str
   ports:
     description:
-      - With V(reached) and V(measured) the TCP ports that the hosts listen on, by name.
+      - With V(reached) and V(measured), the TCP ports on which the hosts listen, by host name.
     type: dict
     default: {}
   udp_ports:
     description:
-      - With V(reached) the UDP ports of encrypted sessions that the hosts listen on, by name.
+      - With V(reached), the UDP ports of encrypted sessions on which the hosts listen, by host name.
     type: dict
     default: {}
   server:
     description:
-      - What tells the process from others, as V(listening) returned it.
+      - Identity of the process, as V(listening) returned it.
     type: dict
     default: {}
   target:
     description:
-      - With V(measured) the name of the other host.
+      - With V(measured), the name of the other host.
     type: str
     default: ""
 requirements:
@@ -119,37 +119,37 @@ EXAMPLES = r"""
 
 RETURN = r"""
 observed:
-  description: What the host found out about itself.
+  description: The results of the host's own checks.
   returned: with O(state=examined)
   type: dict
 times:
-  description: What its clock said at the begin and at the end, in seconds since the epoch.
+  description: Time of the host's clock at the beginning and at the end, in seconds since the epoch.
   returned: with O(state=examined)
   type: list
   elements: float
 controller:
-  description: What the controller's clock said before and after.
+  description: Time of the controller's clock before and after, in seconds since the epoch.
   returned: with O(state=examined)
   type: list
   elements: float
 server:
-  description: What tells the process from others.
+  description: Identity of the process.
   returned: with O(state=listening)
   type: dict
 port:
-  description: The TCP port that it listens on.
+  description: The TCP port on which it listens.
   returned: with O(state=listening)
   type: int
 udp:
-  description: The UDP port of encrypted sessions that it listens on; 0 if these are not tried.
+  description: The UDP port of encrypted sessions on which it listens. 0 if these are not tested.
   returned: with O(state=listening)
   type: int
 peers:
-  description: For each host that was tried, by number, what TCP said.
+  description: For each tested host, by number, the result of the TCP connection.
   returned: with O(state=reached)
   type: dict
 shared:
-  description: For each shared folder whether what another host wrote was found.
+  description: For each shared directory, whether the file that another host wrote was found.
   returned: with O(state=reached)
   type: dict
 measured:
@@ -158,8 +158,8 @@ measured:
   type: dict
 heard:
   description:
-    - The size of the largest packet that came from each host, by number, through the tunnel (C(tunnel)) and to the port
-      of encrypted sessions (C(plain)); null if the process was gone.
+    - The size of the largest packet received from each host, by number, through the tunnel (C(tunnel)) and on the port
+      of encrypted sessions (C(plain)). Null if the process had already ended.
   returned: with O(state=ended)
   type: dict
 """

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_runtime
-short_description: Have replicas start with the address of their session first
+short_description: Start replicas with the address of their session as the first one
 version_added: 1.0.0
 description:
-  - Gives the engine of a host a runtime entry, C(cluster-compute), by which replicas of sessions with a network are
-    started. It is the engine's own runtime, called by a script that puts the address of the session first in the
-    replica's network before the program of the image begins, whoever starts the container.
-  - The entry stands in the file that the engine has its settings from (C(/etc/docker/daemon.json), or the one of its
-    C(--config-file)), beside what the site has there. The engine reads it while it runs; where it refuses, the file is
-    as before.
-  - Containers of others are not touched. They go on to use the engine's default runtime.
+  - Adds a runtime entry, C(cluster-compute), to the Docker Engine of a host. Replicas of sessions with a network are
+    started with it. The entry calls the engine's own runtime through a script. Whenever a container starts, the script
+    makes the session's address the first one in the replica's network, before the program of the image begins.
+  - The entry is added to the settings file of the engine, C(/etc/docker/daemon.json) or the file of its
+    C(--config-file). Other settings in the file are kept. The engine reloads the file without a restart. If it rejects
+    the file, the earlier content is restored.
+  - Other containers are not changed, and still use the engine's default runtime.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -30,7 +30,7 @@ attributes:
 options:
   state:
     description:
-      - V(present) makes the entry, V(absent) takes it away, which is refused while containers were made with it.
+      - V(present) adds the entry. V(absent) removes it, and fails while there are containers that were created with it.
     type: str
     choices: [present, absent]
     default: present
@@ -39,7 +39,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have replicas start with the address of their session first
+- name: Start replicas with the address of their session as the first one
   cluster_compute.session.host_runtime:
 
 - name: Take the entry away

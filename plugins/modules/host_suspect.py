@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_suspect
-short_description: Have a host be suspect for a while, or trusted again
+short_description: Mark a host as suspect for a while, or as trusted again
 version_added: 1.0.0
 description:
-  - A suspect host gets new sessions only where no other has room. It is trusted again after 1800 seconds, when it
-    boots, when a session has been started on it, or when preflight finds no error.
+  - A suspect host gets new sessions only if no other host has capacity. It is trusted again after 1800 seconds, when it
+    boots, when a session was started on it, or when preflight finds no error.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -26,7 +26,7 @@ attributes:
 options:
   reason:
     description:
-      - What speaks against the host; empty where nothing does.
+      - Why the host is suspect. Empty to trust it again.
     type: str
     default: ""
 """

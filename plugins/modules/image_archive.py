@@ -7,18 +7,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image_archive
-short_description: Build a container image from Debian packages, with no registry and no engine
+short_description: Build a container image from Debian packages, without a registry or an engine
 version_added: 1.0.0
 description:
-  - Builds the image's file system with C(mmdebstrap) and writes an archive as C(docker save) does, so that the image
+  - Builds the image's file system with C(mmdebstrap) and writes an archive in the format of C(docker save). The image
     has the same id on every engine that loads it.
-  - The same recipe and the same package versions give the same image. A finished archive stays in the cache folder.
+  - The same recipe and the same package versions give the same image. A finished archive stays in the cache directory.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes.internal
 options:
   cache:
-    description: Absolute path of the cache folder on this machine.
+    description: Absolute path of the cache directory on this machine.
     type: path
     required: true
   name:
@@ -30,13 +30,13 @@ options:
     type: str
     required: true
   mirror:
-    description: Address of the Debian mirror. Empty means the one which this machine itself uses.
+    description: Address of the Debian mirror. By default, the mirror that this machine itself uses.
     type: str
     default: ""
   variant:
     description:
       - V(minbase) installs the packages on top of Debian's essential ones.
-      - V(extract) unpacks the packages and nothing else, and runs none of their scripts.
+      - V(extract) unpacks only the packages and runs none of their scripts.
     type: str
     choices: [minbase, extract]
     default: minbase
@@ -64,20 +64,20 @@ options:
         type: str
         default: "644"
   shell:
-    description: The program and its arguments which reads O(setup) from its standard input inside the image.
+    description: The program, with its arguments, that reads O(setup) from its standard input inside the image.
     type: list
     elements: str
     default: [/bin/sh, -e]
   setup:
-    description: Script that runs inside the image when packages and files are in place.
+    description: Script that runs inside the image after packages and files were installed.
     type: str
     default: ""
   user:
-    description: The user as whom the image's containers run, by default.
+    description: The default user of the image's containers.
     type: str
     default: ""
   working_directory:
-    description: The folder in which the image's containers start.
+    description: The working directory of the image's containers.
     type: str
     default: /
   environment:
@@ -99,7 +99,7 @@ requirements:
   - util-linux
 attributes:
   check_mode:
-    description: Can run in check mode and tell what it would change.
+    description: Can run in check mode and report what it would change.
     support: full
   diff_mode:
     description: Shows what it changes as a difference.
@@ -123,7 +123,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: Where the archive lies.
+  description: Path of the archive.
   type: str
   returned: success
   sample: /var/cache/cluster-compute-lab/images/cluster-compute-demo-0123456789ab.tar
@@ -133,12 +133,12 @@ recipe:
   returned: success
   sample: cluster-compute-demo-0123456789ab
 image_id:
-  description: The image's id, empty in check mode when there is no archive yet.
+  description: The image's id. Empty in check mode if there is no archive yet.
   type: str
   returned: success
   sample: sha256:9834876dcfb05cb167a5c24953eba58c4ac89b1adf57f28f2f9d09af107ee8f0
 seconds:
-  description: How long the build took, in seconds; 0 when nothing was built.
+  description: How long the build took, in seconds. 0 if nothing was built.
   type: float
   returned: success
   sample: 41.2

@@ -10,15 +10,16 @@ module: lab_base_tree
 short_description: Build the root file system that lab hosts of one Debian release share
 version_added: 1.0.0
 description:
-  - Builds a bare Debian server with C(mmdebstrap) and keeps it in a cache folder, from which any number of labs use it.
-  - The tree carries a package repository of its own, so that hosts made of it can install packages with no way out.
-  - A tree that is complete is never touched again; another recipe gives another tree.
+  - Builds a bare Debian server with C(mmdebstrap) and keeps it in a cache directory, where any number of labs can use
+    it.
+  - The tree contains its own package repository, so hosts made from it can install packages without network access.
+  - A complete tree is never changed. Another recipe gives another tree.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes.internal
 options:
   cache:
-    description: Absolute path of the cache folder on this machine.
+    description: Absolute path of the cache directory on this machine.
     type: path
     required: true
   release:
@@ -26,16 +27,16 @@ options:
     type: str
     required: true
   mirror:
-    description: Address of the Debian mirror. Empty means the one which this machine itself uses.
+    description: Address of the Debian mirror. By default, the mirror that this machine itself uses.
     type: str
     default: ""
   packages:
-    description: Packages which the tree has installed.
+    description: Packages that are installed in the tree.
     type: list
     elements: str
     required: true
   offered:
-    description: Packages which a host can install later; they and what they need are put into the tree's repository.
+    description: Packages that a host can install later. They and their dependencies are put into the tree's repository.
     type: list
     elements: str
     required: true
@@ -44,7 +45,7 @@ requirements:
   - util-linux
 attributes:
   check_mode:
-    description: Can run in check mode and tell what it would change.
+    description: Can run in check mode and report what it would change.
     support: full
   diff_mode:
     description: Shows what it changes as a difference.
@@ -65,12 +66,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: Where the tree lies.
+  description: Path of the tree.
   type: str
   returned: success
   sample: /var/cache/cluster-compute-lab/trees/bookworm-0123456789ab
 seconds:
-  description: How long the build took, in seconds; 0 when nothing was built.
+  description: How long the build took, in seconds. 0 if nothing was built.
   type: float
   returned: success
   sample: 31.4

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_host
-short_description: Make, boot, cut off or remove one host of a lab
+short_description: Create, boot, power off or remove one host of a lab
 version_added: 1.0.0
 description:
   - A lab host has its own disk (an overlay on a base tree), process tree, network, host name, SSH server and init. It
-    is a machine in everything but its kernel, with nothing on it that the machine around it has installed.
-  - The key pair that opens the hosts of a lab is C(ssh/id_ed25519) in the lab's directory, and C(ssh/known_hosts)
-    beside it has the hosts' keys.
-  - The module runs on the machine which carries the lab.
+    behaves like a separate machine except for its kernel, and has none of the software that is installed on the machine
+    around it.
+  - The key pair for logging in to the hosts of a lab is C(ssh/id_ed25519) in the lab's directory. C(ssh/known_hosts)
+    next to it contains the hosts' keys.
+  - The module runs on the machine that carries the lab.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes.internal
@@ -33,8 +34,8 @@ options:
     required: true
   state:
     description:
-      - V(present) makes the host if there is none and boots it if it does not run.
-      - V(off) cuts its power. Every process in it dies at once, its network is gone, its disk stays.
+      - V(present) creates the host if it does not exist and boots it if it does not run.
+      - V(off) cuts its power. All its processes end at once and its network is removed. Its disk stays.
       - V(absent) cuts its power and removes its disk.
     type: str
     choices: [present, "off", absent]
@@ -53,12 +54,12 @@ options:
     type: int
     default: 1500
   shared_folders:
-    description: Paths which are one and the same folder on every host of the lab.
+    description: Paths of directories that all hosts of the lab share.
     type: list
     elements: str
     default: []
   images:
-    description: Folder of this machine which the host sees read-only as C(/srv/lab-images).
+    description: Directory of this machine that the host sees read-only as C(/srv/lab-images).
     type: path
   timeout:
     description: How long to wait for the SSH server after boot, in seconds.
@@ -69,7 +70,7 @@ requirements:
   - openssh-client
 attributes:
   check_mode:
-    description: Can run in check mode and tell what it would change.
+    description: Can run in check mode and report what it would change.
     support: full
   diff_mode:
     description: Shows what it changes as a difference.
@@ -101,12 +102,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 state:
-  description: What the host was found to be, V(running), V(off) or V(absent).
+  description: State in which the host was found, V(running), V(off) or V(absent).
   type: str
   returned: success
   sample: absent
 seconds:
-  description: How long the change took, in seconds; 0 when there was nothing to change.
+  description: How long the change took, in seconds. 0 if there was nothing to change.
   type: float
   returned: success
   sample: 1.2

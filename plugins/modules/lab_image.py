@@ -10,7 +10,7 @@ module: lab_image
 short_description: Load an image archive into the engine of a host
 version_added: 1.0.0
 description:
-  - Loads an archive that lies on the host, unless the engine has an image of this name and recipe.
+  - Loads an archive on the host. Does nothing if the engine already has an image with this name and recipe.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes.internal
@@ -24,12 +24,12 @@ options:
     type: str
     required: true
   path:
-    description: Where the archive lies on the host.
+    description: Path of the archive on the host.
     type: path
     required: true
 attributes:
   check_mode:
-    description: Can run in check mode and tell what it would change.
+    description: Can run in check mode and report what it would change.
     support: full
   diff_mode:
     description: Shows what it changes as a difference.
@@ -48,7 +48,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 image_id:
-  description: The image's id on this engine, empty in check mode when it would be loaded.
+  description: The image's id on this engine. Empty in check mode if it would be loaded.
   type: str
   returned: success
   sample: sha256:9834876dcfb05cb167a5c24953eba58c4ac89b1adf57f28f2f9d09af107ee8f0

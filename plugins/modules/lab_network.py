@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab_network
-short_description: Make the bridge which joins the hosts of a lab
+short_description: Create the bridge that connects the hosts of a lab
 version_added: 1.0.0
 description:
-  - Makes a bridge in the machine's own network namespace, gives it the first address of the lab's subnet, and lets
-    frames between its ports pass the machine's firewall.
+  - Creates a bridge in the machine's own network namespace, gives it the first address of the lab's subnet, and allows
+    frames between its ports in the machine's firewall.
   - M(cluster_compute.session.lab_teardown) removes it.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -34,7 +34,7 @@ requirements:
   - iptables
 attributes:
   check_mode:
-    description: Can run in check mode and tell what it would change.
+    description: Can run in check mode and report what it would change.
     support: full
   diff_mode:
     description: Shows what it changes as a difference.

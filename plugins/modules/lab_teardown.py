@@ -11,8 +11,8 @@ short_description: Remove everything that a lab made on this machine
 version_added: 1.0.0
 description:
   - Removes processes, network namespaces, links, firewall rules, control groups and the directory of a lab.
-  - Finds them by the lab's name and by the disks which processes live on, so it also clears what a killed run left.
-  - Waits for a run of the same lab that is still at work. The cache of base trees and images stays.
+  - Finds them by the lab's name and by the disks that processes use, so it also removes what a killed run left.
+  - Waits for a run of the same lab that is still in progress. The cache of base trees and images is kept.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes.internal
@@ -30,7 +30,7 @@ requirements:
   - iptables
 attributes:
   check_mode:
-    description: Can run in check mode and tell what it would change.
+    description: Can run in check mode and report what it would change.
     support: full
   diff_mode:
     description: Shows what it changes as a difference.
@@ -48,7 +48,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 removed:
-  description: What was found and removed, in words.
+  description: What was found and removed, as text.
   type: list
   elements: str
   returned: success

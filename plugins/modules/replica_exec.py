@@ -41,14 +41,14 @@ options:
     required: true
   user:
     description:
-      - User to run as; the image's own by default.
+      - User to run as. The default is the user of the image.
     type: str
     default: ""
   asker:
     description:
-      - Who asks. A session of somebody else that is not shared with them is refused.
-      - The action sets it, to the user of AWX or else the login name on the controller, where the site's
-        C(cluster_compute_admins) do not name them.
+      - Who makes the request. A session that belongs to another user and is not shared is rejected.
+      - The action plugin sets it to the AWX user, or else to the login name on the controller, if
+        C(cluster_compute_admins) does not list that user.
     type: str
 """
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: replica_transfer
-short_description: Time how long a replica takes to send something to another and get it back
+short_description: Measure how long a replica takes to send data to another one and get it back
 version_added: 1.0.0
 description:
-  - The one replica of a session on this host sends bytes over SSH to another replica, which sends them back. That loads
-    the processors and the network of both hosts.
+  - The only replica of a session on this host sends bytes over SSH to another replica, which sends them back. This
+    loads the CPUs and the network of both hosts.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -26,7 +26,7 @@ options:
     required: true
   peer:
     description:
-      - Name of the other replica; empty only tells which replica this host has.
+      - Name of the other replica. If it is empty, the module only returns which replica this host has.
     type: str
     default: ""
   size:
@@ -36,7 +36,7 @@ options:
     default: 67108864
   seconds:
     description:
-      - For how long at most to wait.
+      - For how many seconds to wait at most.
     type: int
     default: 120
 """
@@ -58,7 +58,7 @@ container:
   type: str
   returned: without a peer
 took:
-  description: Seconds.
+  description: Duration in seconds.
   type: float
   returned: with a peer
 """
