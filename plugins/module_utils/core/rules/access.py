@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Who may change, enter and read a session: its owner, those it is shared with, and the site's admins.
+"""Access to a session: which users may change, enter and read it. These are its owner, those it is shared with, and the
+site's admins.
 
-Everybody sees names, owners, places and amounts of all sessions. What a session runs, who logs in to it and what its
-programs wrote is shown to those who may read it.
+Names, owners, hosts and amounts of all sessions are visible to everybody. What a session runs, which users log in to it
+and what its programs wrote is shown only to those who may read it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 
 VARIABLE = "cluster_compute_admins"
 SHARED_WITH = "cluster_compute_shared_with"
-"""With whom a site shares every session of a resource group, whatever the request says."""
+"""Users with whom a site shares every session of a resource group, whatever the request says."""
 
 SEEN_BY_ALL = frozenset(
     (
@@ -33,23 +34,23 @@ SEEN_BY_ALL = frozenset(
         *("devices", "memory_nodes"),
     )
 )
-"""Keys of the plain forms of requests, roles and replicas, of environments the names alone, that everybody may see.
-All others, those of a newer release among them, are for those who may read the session."""
+"""Keys of the plain forms of requests, roles and replicas that everybody may see; of an environment only the names. All
+other keys, those of a newer release included, are for users who may read the session."""
 
 
 @dataclass(frozen=True)
 class Asker:
-    """Who runs a verb. name: the user of AWX, else the login name. is_admin: whether the site lets them do it all."""
+    """The user who runs a verb. name: the AWX user, else the login name. is_admin: whether the site allows them all."""
 
     name: str
     is_admin: bool
 
     def may_read(self, owner: str, shared_with: Sequence[str]) -> bool:
-        """Whether a session is theirs to read."""
+        """Whether this user may read a session."""
         return self.is_admin or (bool(self.name) and (self.name == owner or self.name in shared_with))
 
     def refusal(self, session: str, owner: str, shared_with: Sequence[str]) -> str | None:
-        """Return why a session is none of theirs, in words; None where they may. owner: empty where nobody knows."""
+        """Return in words why this user may not use a session; None if they may. owner: empty if it is not known."""
         if self.may_read(owner, shared_with):
             return None
         others = f", who shares it with {', '.join(map(printable, shared_with))}" if shared_with else ""
@@ -60,7 +61,7 @@ class Asker:
         )
 
     def check(self, session: str, owner: str, shared_with: Sequence[str]) -> None:
-        """Refuse what is none of theirs. Raises InvalidInput."""
+        """Reject a session that this user may not use. Raises InvalidInput."""
         why = self.refusal(session, owner, shared_with)
         if why is not None:
             raise InvalidInput.single("session_name", session, why)
@@ -68,11 +69,11 @@ class Asker:
 
 ADMIN = Asker("root", is_admin=True)
 EVERYBODY = Asker("", is_admin=False)
-"""Who reads what is written for all: a page, or data for programs."""
+"""The reader of what is written for everybody: a page, or data for programs."""
 
 
 def shown(values: Mapping[str, Any], is_readable: bool) -> dict[str, Any]:
-    """Return the plain form of a request, a role or a replica as it may be shown; what is not for all is left empty.
+    """Return the plain form of a request, a role or a replica as it may be shown; values not meant for all are empty.
 
     is_readable: whether it is shown to those who may read the session.
     """
@@ -86,7 +87,7 @@ def _empty(value: object) -> object:
 
 
 def shown_lines(lines: Iterable[str], is_readable: bool) -> list[str]:
-    """Return a report as it may be shown: for all without what programs of the session wrote."""
+    """Return a report as it may be shown: for everybody, without what programs of the session wrote."""
     if is_readable:
         return list(lines)
     return ["\n".join(part for part in line.splitlines() if not part.startswith(OUTPUT)) for line in lines]

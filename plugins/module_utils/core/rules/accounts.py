@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What an image's accounts lack for a login by SSH as the user that the image runs as.
+"""Accounts that an image lacks for a login by SSH as the user that the image runs as.
 
-OpenSSH, server and client, refuses to work for a uid that passwd(5) does not name; a server of root's wants a user
-``sshd`` to give up its rights to, and lets nobody in whose password is locked by a ``!`` (sshd(8)). Images of a plain
-number as user, or of a single program, have none of it.
+OpenSSH, server and client, does not work for a uid that is missing from passwd(5). A server run by root needs a user
+``sshd`` to drop its privileges to, and rejects users whose password is locked by a ``!`` (sshd(8)). Images whose user
+is only a number, and images of a single program, have none of this.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ SERVER_FOLDER = "/run/sshd"
 NO_LOGIN = ("nologin", "false", "sync", "halt", "shutdown", "")
 NAME = "replica"
 MAXIMUM = 2**31 - 1
-"""The highest number of a user or group that Docker Engine takes."""
+"""The highest number of a user or group that Docker Engine accepts."""
 
 
 @dataclass(frozen=True)
 class Accounts:
-    """The files of an image that tell of its users: their text, None where there is no such file."""
+    """The files of an image that describe its users: their text, None if there is no such file."""
 
     passwd: str | None
     shadow: str | None = None
@@ -49,10 +49,10 @@ def home_of(found: Accounts, uid: int) -> str:
 
 
 def ensure(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -> Accounts:
-    """Return the accounts with all that a login as *uid* needs; what is there already stays as it is.
+    """Return the accounts with everything that a login as *uid* needs; existing entries stay as they are.
 
-    gid: of an account that has to be made. shell: one that works in the image, for an account that has none or has
-    *missing*, which is not there.
+    gid: the group of an account that has to be made. shell: one that works in the image, for an account that has none
+    or whose shell is *missing*, which the image does not have.
     """
     lines = (found.passwd or "").splitlines()
     entries = [line.split(":") for line in lines]
@@ -91,7 +91,7 @@ def _names() -> list[str]:
 
 
 def _unlocked(line: str, name: str) -> str:
-    """Return a line of shadow(5) with a password that no input matches instead of a locked one, for the user *name*."""
+    """Return a line of shadow(5) for the user *name*; a locked password becomes one that no input matches."""
     fields = line.split(":")
     if fields[0] == name and len(fields) > 1 and fields[1].startswith("!"):
         fields[1] = "*"

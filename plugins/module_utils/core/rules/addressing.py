@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Subnets, addresses, MAC addresses, VXLAN network identifiers and ports, chosen from pools without asking anyone.
+"""Subnets, addresses, MAC addresses, VXLAN network identifiers and ports, chosen from pools without asking any host.
 
-Everything is a function of the pool, of what is known to be in use, and of a seed (the session's id). The seed says
-where in the pool the search begins, so that two launches that run at the same time seldom choose the same.
+Everything is a function of the pool, of what is known to be in use, and of a seed (the session's id). The seed decides
+where in the pool the search begins, so that two concurrent launches seldom choose the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ENCRYPTED_PORTS = "cluster_compute_encrypted_ports"
 SSH_PORTS = "cluster_compute_ssh_ports"
 
 LONGEST_PREFIX = 28
-"""Sessions get no smaller subnet than this: a /28 has room for 13 replicas."""
+"""The smallest subnet that a session gets: a /28 holds 13 replicas."""
 NOT_FOR_REPLICAS = 3
 """The network address, the gateway (the first one, left to Docker) and the broadcast address."""
 MAXIMUM_VNI = 2**24 - 1
@@ -56,7 +56,7 @@ def _require_netaddr() -> None:
 def parse_subnet_pool(pool: object) -> netaddr.IPNetwork:
     """Return the IPv4 network that subnets are taken from.
 
-    Raises InvalidInput for what is no network, has host bits set, is not IPv4, or is smaller than one subnet.
+    Raises InvalidInput for a value that is not an IPv4 network, has host bits set, or is smaller than one subnet.
     """
     _require_netaddr()
     allowed = f"It must be an IPv4 network of /{LONGEST_PREFIX} or larger, such as 10.213.0.0/16."
@@ -103,7 +103,7 @@ def _parse_range(variable: str, pool: object, most: int, example: str) -> tuple[
 
 
 def _start(purpose_and_seed: str, number: int) -> int:
-    """A place in 0..number-1 that follows from what it is for and the seed, written with a colon between."""
+    """A position in 0..number-1 that follows from its purpose and the seed, written with a colon between."""
     return int.from_bytes(hashlib.sha256(purpose_and_seed.encode()).digest()[:8], "big") % number
 
 
@@ -113,11 +113,11 @@ def prefix_for(hosts_needed: int) -> int:
 
 
 def choose_subnets(pool: str, count: int, hosts_needed: int, in_use: Iterable[str], seed: str) -> list[str]:
-    """Return *count* free subnets of the pool, each with room for *hosts_needed* replicas.
+    """Return *count* free subnets of the pool, each large enough for *hosts_needed* replicas.
 
     in_use: networks and addresses that no subnet may overlap, in any order and number; default routes and IPv6 are
-    left out of account. seed: the session's id.
-    Raises InvalidInput for a bad pool, and PoolExhausted naming what is in the way.
+    ignored. seed: the session's id.
+    Raises InvalidInput for a bad pool, and PoolExhausted naming the networks that are in the way.
     """
     network = parse_subnet_pool(pool)
     prefix = prefix_for(hosts_needed)
@@ -141,7 +141,7 @@ def choose_subnets(pool: str, count: int, hosts_needed: int, in_use: Iterable[st
         high = low + size - 1
         position = bisect_right(starts, high) - 1
         if position >= 0 and taken[position][1] >= low:
-            # Go on behind what is in the way (it ends within the pool); step by step that could take long.
+            # Continue after the network in the way (it ends within the pool); going step by step could take long.
             step = (taken[position][1] - low) // size + 1
         else:
             chosen.append(f"{netaddr.IPAddress(low, 4)}/{prefix}")
@@ -160,13 +160,13 @@ def choose_subnets(pool: str, count: int, hosts_needed: int, in_use: Iterable[st
 
 
 def outside(in_use: Iterable[str], own: Iterable[str]) -> set[str]:
-    """Return those networks and addresses that do not lie within one of *own*."""
+    """Return the networks and addresses that are not within one of *own*."""
     networks = [netaddr.IPNetwork(subnet) for subnet in own]
     return {text for text in in_use if not any(_network(text) in network for network in networks)}
 
 
 def is_free(pool: str, subnet: str, in_use: Iterable[str]) -> bool:
-    """Tell whether *subnet* lies in the pool and overlaps nothing in use. Raises InvalidInput for a bad pool."""
+    """Tell whether *subnet* is inside the pool and overlaps nothing in use. Raises InvalidInput for a bad pool."""
     network = netaddr.IPNetwork(subnet)
     return network in parse_subnet_pool(pool) and not _intervals(in_use, int(network.first), int(network.last))
 
@@ -186,7 +186,7 @@ def _shown(low: int, high: int) -> str:
 
 
 def _intervals(in_use: Iterable[str], first: int, last: int) -> list[tuple[int, int]]:
-    """Merge what is in use within first..last to sorted intervals that do not touch."""
+    """Merge the networks in use within first..last into sorted intervals that do not touch."""
     found = []
     for text in set(in_use):
         network = _network(text)
@@ -205,13 +205,13 @@ def _intervals(in_use: Iterable[str], first: int, last: int) -> list[tuple[int, 
 
 
 def addresses(subnet: str, number: int) -> list[str]:
-    """Return the first *number* addresses for replicas: from the second host address on, the first is the gateway.
+    """Return the first *number* addresses for replicas, from the second host address on; the first is the gateway.
 
-    Raises ValueError where the subnet is too small.
+    Raises ValueError if the subnet is too small.
     """
     network = ipaddress.IPv4Network(subnet, strict=False)  # hosts, which have no netaddr, evaluate plans as well
     if number + NOT_FOR_REPLICAS > network.num_addresses:
-        raise ValueError(f"The subnet {subnet} has no room for {number} replicas.")
+        raise ValueError(f"The subnet {subnet} is too small for {number} replicas.")
     first = int(network.network_address) + 2
     return [str(ipaddress.IPv4Address(first + offset)) for offset in range(number)]
 

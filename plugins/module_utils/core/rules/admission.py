@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What is refused before anything is made, because the hosts say that it cannot be; and why a request has to wait."""
+"""Requests that are rejected before anything is made, because the hosts cannot run them; and why one has to wait."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 
 SHOWN_HOSTS = 100
-"""Hosts in the table of a shortfall; the totals count them all."""
+"""Number of hosts in the table of a shortfall; the totals count all hosts."""
 
 
 def check_request_fits_idle(request: Request, hosts: Sequence[Host]) -> None:
-    """Refuse a request for a replica that is larger than every host, even an idle one.
+    """Reject a request for a replica that is larger than every host, even an idle one.
 
-    Raises InvalidInput naming variable, value and the most that any host offers.
+    Raises InvalidInput naming the variable, the value and the most that any host offers.
     """
     allowed = [
         host
@@ -73,9 +73,9 @@ def check_request_fits_idle(request: Request, hosts: Sequence[Host]) -> None:
 
 
 def check_request_against_site(request: Request, settings: Settings) -> None:
-    """Refuse a request for ports that the site needs itself: one session would keep others from starting.
+    """Reject a request for ports that the site needs itself: one session would prevent others from starting.
 
-    An owner's login may ask for one of those that are for logins. Raises InvalidInput with every problem.
+    An owner's login may use one of the ports that are reserved for logins. Raises InvalidInput with every problem.
     """
     wanted = [("session_ports", port.socket, port.host_port, port.protocol) for port in request.ports]
     if request.ssh_port is not None:
@@ -104,13 +104,13 @@ def check_request_against_hosts(
     current: Plan | None = None,
     inventory: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Refuse what the hosts say cannot be: mounts that the site does not allow or that are missing, ports that are
-    taken, names of other containers.
+    """Reject what is not possible on the hosts: mounts that the site does not allow or that are missing, ports that
+    are taken, names of other containers.
 
-    placement: with it only the used hosts are looked at, and ports on main1's host; without it mounts are looked for
-    on every usable host that the request allows, addresses on any of them, and what is taken is left for later.
-    current: the plan of the same session where it runs already, whose own ports are not in the way. inventory:
-    variables of each host, `HOST_VARIABLES`.
+    placement: if given, only the hosts it uses are checked, and ports on main1's host. Without it mounts are checked on
+    every usable host that the request allows, addresses on any of them, and taken ports and names are left for later.
+    current: the plan of the same session if it runs already; its own ports are not in the way. inventory: variables of
+    each host, `HOST_VARIABLES`.
     Raises InvalidInput with every problem, naming host, variable and value.
     """
     problems: list[Problem] = []
@@ -167,7 +167,7 @@ def _address_problems(
     facts_by_host: Mapping[str, HostFacts],
     placement: Placement | None,
 ) -> list[Problem]:
-    """Return which addresses to publish at main1's host does not have; without a placement, none of *names*."""
+    """Return the published addresses that main1's host does not have; without a placement, that none of *names* has."""
     problems = []
     for port in request.ports:
         having = [name for name, facts in facts_by_host.items() if has_address(facts, port.host_ip)]
@@ -191,7 +191,7 @@ def has_address(facts: HostFacts, text: str) -> bool:
 def _encryption_problems(
     request: Request, placement: Placement, facts_by_host: Mapping[str, HostFacts]
 ) -> list[Problem]:
-    """Return which hosts cannot do what a request for encryption needs of them; on one host nothing is needed."""
+    """Return which hosts do not support the encryption that a request needs; a session on one host needs nothing."""
     if not request.encrypted or len(placement.hosts) == 1:
         return []
     return [
@@ -207,7 +207,7 @@ def _encryption_problems(
 
 
 def why_not_encrypted(facts: HostFacts) -> str:
-    """Return why a host can carry no encrypted session; empty where it can."""
+    """Return why a host cannot carry an encrypted session; empty if it can."""
     return "Nobody looked whether it can." if facts.encryption is None else facts.encryption
 
 
@@ -218,9 +218,9 @@ REMAPPED = (
 
 
 def why_unfit(request: Request, facts: HostFacts) -> str:
-    """Return why a host can carry no replica of a request, whatever it has free; empty where it can.
+    """Return why a host cannot carry any replica of a request, however much it has free; empty if it can.
 
-    Replicas with an SSH server need its keys, and those on a session's network the runtime that puts it first.
+    Replicas with an SSH server need its keys. Replicas on a session's network need the runtime that puts it first.
     """
     has_ssh = max(request.size, request.max_size or 1) > 1 or bool(request.authorized_keys)
     if has_ssh and facts.engine.remaps_users:
@@ -229,7 +229,7 @@ def why_unfit(request: Request, facts: HostFacts) -> str:
 
 
 def _unfit_problems(request: Request, names: Sequence[str], facts_by_host: Mapping[str, HostFacts]) -> list[Problem]:
-    """Return why no host can take a session's replicas, whatever room it has; nothing where one can."""
+    """Return why no host can take a session's replicas, whatever its capacity; nothing if one can."""
     reasons = {name: why for name in names if (why := why_unfit(request, facts_by_host[name]))}
     if len(reasons) < len(names):
         return []
@@ -237,7 +237,7 @@ def _unfit_problems(request: Request, names: Sequence[str], facts_by_host: Mappi
 
 
 def owners_of(facts: HostFacts, container: str, session: str) -> list[str]:
-    """Return who else than *session* has a container of this name on a host."""
+    """Return which owners other than *session* have a container of this name on a host."""
     owners = [
         f"session {found.session_name}"
         for found in facts.containers
@@ -247,15 +247,15 @@ def owners_of(facts: HostFacts, container: str, session: str) -> list[str]:
 
 
 def own_ports(current: Plan | None, host: str) -> set[tuple[int, str]]:
-    """Return what a session that runs has published on a host already: port and protocol."""
+    """Return the ports that a running session has published on a host already: port and protocol."""
     replicas = current.on(host) if current is not None else ()
     return {(port.host_port, port.protocol) for replica in replicas for port in replica.ports}
 
 
 def render_shortfall(shortfall: Shortfall) -> list[str]:
-    """Return why a request is pending as lines of text: a table of hosts and resources, and what would fit.
+    """Return as lines of text why a request is pending: a table of hosts and resources, and what would fit.
 
-    Of very many hosts only the first are in the table.
+    If there are very many hosts, only the first are in the table.
     """
     what = "the whole session" if shortfall.mode == SINGLE_NODE else "one replica"
     rows = [("host", "resource", "asked", "free", "missing", "replicas that fit")]

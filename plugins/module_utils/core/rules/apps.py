@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Apps: programs in main1 with a page for the browser, how they are started, and how their owner gets there."""
+"""Apps: programs in main1 with a page for the browser, how they are started, and how their owner reaches them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 
 TABLE = "session_apps"
 ADDRESS = "127.0.0.1"
-"""Where an app listens in main1, and where its page is on its owner's machine."""
+"""The address at which an app listens in main1, and at which its page is on its owner's machine."""
 PORTS = range(20000, 30000)
-"""Ports of apps: below those that kernels give to outgoing connections. The same number is used at both ends, so that
+"""Ports of apps: below those that kernels use for outgoing connections. The same number is used at both ends, so that
 the page has one address for the app and for the browser."""
 HIDDEN = "********"
 
@@ -39,11 +39,11 @@ KEYS = ("command", "environment", "token_file", "url", "without_token")
 
 @dataclass(frozen=True)
 class Way:
-    """One way to start an app, for images that have the program *command* begins with.
+    """One way to start an app, for images that have the program that *command* begins with.
 
-    command, environment, token_file (the text of a file) and url (from the path on) may hold ``{port}``,
-    ``{token_file}``, which is where that file lies, and ``{token}``; the command not the token, as everybody in main1
-    can read it. without_token: whether the program lets in whoever reaches its port.
+    command, environment, token_file (the text of a file) and url (from the path on) may contain ``{port}``,
+    ``{token_file}``, which is the path of that file, and ``{token}``. The command may not contain the token, as
+    everybody in main1 can read it. without_token: whether the program accepts everybody who reaches its port.
     """
 
     command: tuple[str, ...]
@@ -65,7 +65,7 @@ class Way:
 
 _FIND_SHELL = 'exec "$(command -v bash || command -v sh)"'
 _SHELL = f"--ServerApp.terminado_settings={{'shell_command': ['sh', '-c', '{_FIND_SHELL}']}}"
-"""The shell of Jupyter's terminals: its own is one of a login, which forgets where the session's programs are."""
+"""The shell of Jupyter's terminals: its default is a login shell, which resets the session's PATH."""
 
 
 def _jupyter(program: str, page: str) -> Way:
@@ -78,12 +78,12 @@ BUILT_IN: Mapping[str, tuple[Way, ...]] = {
     "tensorboard": (
         Way(("tensorboard", f"--host={ADDRESS}", "--port={port}", "--logdir=."), token_file="", without_token=True),
     ),
-    # Notebook 6 makes a terminal there and shows it; 7 shows one of that name. JupyterLab alone has no such address.
+    # Notebook 6 makes a terminal there and shows it; 7 shows the terminal of that name. JupyterLab has no such address.
     "terminal": (_jupyter("jupyter-notebook", "/terminals/new"), _jupyter("jupyter-lab", "/lab")),
     "vscode": (
         Way(
             ("code-server", f"--bind-addr={ADDRESS}:{{port}}", "--auth=password", "--config={token_file}", "."),
-            # It would take these before its file.
+            # The program would take these before its file.
             environment={"PASSWORD": "", "HASHED_PASSWORD": ""},
             token_file="password: {token}\n",  # noqa: S106 - a placeholder
         ),
@@ -99,12 +99,12 @@ BUILT_IN: Mapping[str, tuple[Way, ...]] = {
         ),
     ),
 }
-"""What is known without a site's table."""
+"""The apps that are known without a site's table."""
 
 
 @dataclass(frozen=True)
 class AppRequest:
-    """What is asked for: an app by name, the ways to start it, and the folder in main1 that it begins in."""
+    """The app that is requested: its name, the ways to start it, and the folder in main1 that it begins in."""
 
     name: str
     ways: tuple[Way, ...]
@@ -116,7 +116,7 @@ class AppRequest:
 
 
 def parse_app_request(variables: Mapping[str, Any]) -> AppRequest:
-    """Return what ``app``, ``app_directory`` and the site's table ask for. Raises InvalidInput."""
+    """Return what ``app``, ``app_directory`` and the site's table request. Raises InvalidInput."""
     table = parse_table(variables.get(TABLE))
     name = parse_name(variables.get("app"))
     directory = variables.get("app_directory")
@@ -135,7 +135,7 @@ def parse_name(value: object) -> str:
 
 
 def parse_table(value: object) -> dict[str, tuple[Way, ...]]:
-    """Return all apps by name: those that are known anyway, and a site's own before them. Raises InvalidInput."""
+    """Return all apps by name: the built-in ones, and a site's own before them. Raises InvalidInput."""
     if not is_given(value):
         return dict(BUILT_IN)
     if not isinstance(value, Mapping):
@@ -150,7 +150,7 @@ def parse_table(value: object) -> dict[str, tuple[Way, ...]]:
             continue
         entries = entry if isinstance(entry, (list, tuple)) else [entry]
         if not entries:
-            problems.append(Problem(place, entry, "Say at least one way to start it."))
+            problems.append(Problem(place, entry, "Give at least one way to start it."))
         ways = []
         for number, option in enumerate(entries):
             try:
@@ -216,7 +216,7 @@ def _way(place: str, entry: object) -> Way:
     if not problems and not without_token and not by_file and "token" not in _placeholders(environment.values()):
         why = (
             "Nothing gives the program its token: name {token_file} in its command or environment, or {token} in its "
-            "environment; or say without_token: true for one that lets in whoever reaches its port."
+            "environment; or set without_token: true for a program that accepts everybody who reaches its port."
         )
         problems.append(Problem(place, "without a token", why))
     if problems:
@@ -252,28 +252,28 @@ def read_way(plain: Mapping[str, Any]) -> Way:
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with what stands for its placeholders; one without a value stays as it is."""
+    """Return a text with its placeholders replaced; a placeholder without a value stays as it is."""
     return _PLACEHOLDER.sub(lambda match: values.get(match.group(1), match.group(0)), text)
 
 
 def tunnel(configuration: str, port: int) -> str:
-    """Return the command by which an app's port comes to its owner's machine.
+    """Return the command that forwards an app's port to its owner's machine.
 
-    It fails where that port is taken there: the browser would give the token to whoever has it.
+    It fails if that port is taken there: the browser would give the token to the program that has the port.
     """
     forward = f"{ADDRESS}:{port}:{ADDRESS}:{port}"
     return f"ssh -F {shlex.quote(configuration)} -N -o ExitOnForwardFailure=yes -L {forward} main1"
 
 
 def page(port: int, url: str, token: str = "") -> str:
-    """Return where the browser finds an app; without the token as people may be shown it."""
+    """Return the address of an app for the browser; without the token, in the form that other people may see."""
     if not token:
         url = url.partition("?")[0] if "{token}" in url.partition("?")[2] else url
     return f"http://{ADDRESS}:{port}{filled(url, {'token': token or HIDDEN})}"
 
 
 def answer(configuration: str, port: int, way: Way, token: str) -> str:
-    """Return the text of the file that the owner gets: what to run, and where to go then."""
+    """Return the text of the file that the owner gets: the command to run, and the address to open then."""
     lines = [tunnel(configuration, port), page(port, way.url, token)]
     if "{token}" not in way.url and not way.without_token:
         lines.append(f"password: {token}")

@@ -51,15 +51,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 
 SCHEMA = 1
-"""Version of the plan's form. A plan of a newer schema is refused, not guessed at."""
+"""Version of the plan's form. A plan of a newer schema is rejected, not guessed at."""
 VXLAN_OVERHEAD_IPV4 = 50
 VXLAN_OVERHEAD_IPV6 = 70
 WIREGUARD_OVERHEAD_IPV4 = 60
-"""Bytes that a tunnel puts around a packet: IP 20, UDP 8, type, receiver and counter 16, tag 16. A packet of the full
-size is not padded (J. A. Donenfeld, WireGuard: Next Generation Kernel Network Tunnel, section 5.4.6)."""
+"""Bytes that a tunnel adds to a packet: IP 20, UDP 8, type, receiver and counter 16, tag 16. A packet of the full size
+is not padded (J. A. Donenfeld, WireGuard: Next Generation Kernel Network Tunnel, section 5.4.6)."""
 WIREGUARD_OVERHEAD_IPV6 = 80
 LEAST_MTU = 576
-"""An underlay that leaves less than this for the session's network is refused."""
+"""An underlay that leaves less than this for the session's network is rejected."""
 LEAST_TUNNEL_MTU = 1280
 """A tunnel carries IPv6, for which a link needs this much (RFC 8200, section 5)."""
 INTERFACE = "eth1"
@@ -78,13 +78,13 @@ def build_plan(
 ) -> Plan:
     """Return the plan of a session.
 
-    session_id: a UUID in its usual form, new for a new session. hosts_facts: what every usable host of the resource
-    group reports; subnets and identifiers in use on any of them are avoided. current: the plan of the same session,
-    or of the one that it replaces, where there is one already; if it is the same, its subnets and identifier are kept
-    as far as the new plan needs the same, and what it has published is not in the way of either.
+    session_id: a UUID in its usual form, new for a new session. hosts_facts: the facts of every usable host of the
+    resource group; subnets and identifiers in use on any of them are avoided. current: the plan of the same session, or
+    of the session that it replaces, if there is one. If it is the same session, its subnets and identifier are kept as
+    far as the new plan needs the same. In both cases the ports it has published are not in the way.
     free_devices: by host, the accelerators and CPUs that the session may have for itself; the first of each class go to
     the first ranks. inventory: variables of each host, `HOST_VARIABLES`.
-    Raises ValueError for an id that is no UUID, InvalidInput and PoolExhausted.
+    Raises ValueError for an id that is not a UUID, InvalidInput and PoolExhausted.
     """
     if str(uuid.UUID(session_id)) != session_id:
         raise ValueError(f"The session id {session_id} is not written in the usual form of a UUID.")
@@ -128,7 +128,7 @@ def planned_hosts(
     hosts_facts: Mapping[str, HostFacts],
     inventory: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, PlannedHost]:
-    """Return what a plan says of each host that carries *entries*. names: in the order of the inventory."""
+    """Return the part of a plan for each host that carries *entries*. names: in the order of the inventory."""
     data = data_of_hosts(request, names, hosts_facts, inventory)
     hosts = {}
     for host in names:
@@ -148,13 +148,13 @@ def planned_hosts(
 def _tunnel_address(network: Network | None, node_rank: int) -> str | None:
     """Return a host's address inside the tunnel of an encrypted session, a link-local one (RFC 4291, section 2.5.6).
 
-    The kernel takes packets for a VXLAN device with such an address from the link it was made for and from no other.
+    The kernel accepts packets for a VXLAN device with such an address only from the link that it was made for.
     """
     return f"fe80::{node_rank + 1:x}" if network is not None and network.tunnel is not None else None
 
 
 def images_of(entries: Iterable[Replica]) -> dict[str, list[str]]:
-    """Return for each image reference of a plan's replicas the hosts that run it, both in the order of the ranks."""
+    """Return for each image reference of a plan's replicas the hosts that run it, both in rank order."""
     used: dict[str, dict[str, None]] = {}
     for entry in entries:
         used.setdefault(entry.image, {})[entry.host] = None
@@ -162,7 +162,7 @@ def images_of(entries: Iterable[Replica]) -> dict[str, list[str]]:
 
 
 def with_images(plan: Plan, needs: Iterable[Need]) -> Plan:
-    """Return the plan with what its image references mean, as far as that is resolved."""
+    """Return the plan with the images that its references resolve to, as far as they are known."""
     return replace(plan, images={need.reference: need.pinned() for need in needs})
 
 
@@ -177,10 +177,10 @@ def entries_of(
     ssh_port: int | None,
     local_rank: Mapping[str, int] | None = None,
 ) -> tuple[Replica, ...]:
-    """Return the plan's entry of every replica, in rank order, which is that of *host_of*.
+    """Return the plan's entry of every replica, in rank order, which is the order of *host_of*.
 
-    node_rank: by host. local_rank: by replica, where it does not follow from the order of the ranks. Raises ValueError
-    where the network has no address, or a host no device, for each.
+    node_rank: by host. local_rank: by replica, if it does not follow from the order of the ranks. Raises ValueError if
+    the network does not have an address, or a host a device, for each replica.
     """
     known = {name: (role, index) for name, role, index in request.replicas()}
     given_addresses: Sequence[str | None] = [None] * len(host_of)
@@ -210,7 +210,7 @@ def entries_of(
                 host=host,
                 local_rank=place if local_rank is None else local_rank[name],
                 node_rank=node_rank[host],
-                # main1's is the session's; the others follow from the session's and the name.
+                # main1 has the session's id; the ids of the others follow from it and from the replica's name.
                 kernel_id=session_id if name == "main1" else str(uuid.uuid5(uuid.UUID(session_id), name)),
                 address=address,
                 mac=None if address is None else mac_of(address),
@@ -233,7 +233,7 @@ def entries_of(
 
 
 def _take(left: dict[str, list[str]], kind: str, count: int) -> tuple[str, ...]:
-    """Return the first names of a class, which are gone from what is left. Raises ValueError where there are fewer."""
+    """Take the first names of a class out of what is left, and return them. Raises ValueError if there are fewer."""
     names = left.get(kind, [])
     if len(names) < count:
         raise ValueError(f"There are {len(names)} of {kind} on the host where {count} are expected.")
@@ -247,7 +247,7 @@ def pin(
     hosts_facts: Mapping[str, HostFacts],
     free_devices: Mapping[str, Devices],
 ) -> dict[str, Pinned]:
-    """Return the CPUs that each replica of *host_of* has for itself. Raises ValueError where a host has too few."""
+    """Return the CPUs that each replica of *host_of* has for itself. Raises ValueError if a host has too few."""
     wanted: dict[str, list[tuple[str, int, int]]] = {}
     for name, role, _index in request.replicas():
         if role.resources.pin_cpus and name in host_of:
@@ -268,7 +268,7 @@ def _ssh_port(
     settings: Settings,
     current: Plan | None,
 ) -> int | None:
-    """Return the port of main1's host at which the owner logs in; None where nobody's keys are given."""
+    """Return the port of main1's host at which the owner logs in; None if no keys are given."""
     if not request.authorized_keys or request.ssh_port is not None:
         return request.ssh_port
     own = own_ports(current, host)
@@ -292,7 +292,7 @@ def _networks(
     kept = current if current is not None and current.session.id == session_id else None
     old = kept.network if kept is not None else None
     if kept is not None:
-        # The session's own networks are in use by itself.
+        # The session itself uses its own networks, so they count as free.
         in_use = outside(in_use, [kept.egress.subnet, *([old.subnet] if old else [])])
     network = None
     most = max(request.size, request.max_size or 0)
@@ -303,7 +303,7 @@ def _networks(
             subnet = choose_subnets(settings.subnet_pool, 1, most, in_use, session_id)[0]
         in_use = in_use | {subnet}
         network = Network(BRIDGE, f"cc-{id8}", subnet, INTERFACE, None, None, None, None, None)
-        # One that may grow beyond its host has an overlay from the start: a bridge cannot become one while it is used.
+        # A session that may grow beyond its host has an overlay from the start: a bridge in use cannot become one.
         apart = why_no_endpoint(hosts_facts)
         knows_underlay = all(hosts_facts[host].underlay is not None and host not in apart for host in placement.hosts)
         may_grow = request.max_size is not None and request.mode == MULTI_NODE and knows_underlay
@@ -331,7 +331,7 @@ def _tunnel_port(
     settings: Settings,
     old: Network | None,
 ) -> int:
-    """Return the UDP port of a session's tunnel: the one it has, else one that no host has in use."""
+    """Return the UDP port of a session's tunnel: its present one, or else a port that no host has in use."""
     if old is not None and old.tunnel is not None and old.port is not None:
         return old.port
     taken = {settings.vxlan_port, *(port.host_port for port in request.ports)}
@@ -340,18 +340,18 @@ def _tunnel_port(
 
 
 def _kept_subnet(subnet: str | None, replicas: int, settings: Settings, in_use: Iterable[str]) -> str | None:
-    """The subnet the session has, if a new choice would be of the same size and pool, and nothing else uses it."""
+    """The session's subnet, if a new choice would be of the same size and pool, and nothing else uses it."""
     if subnet is None or subnet.partition("/")[2] != str(prefix_for(replicas)):
         return None
     return subnet if is_free(settings.subnet_pool, subnet, in_use) else None
 
 
 def overlay_mtu(underlays: Mapping[str, Underlay | None], encrypted: bool = False) -> int:
-    """Return the MTU of a VXLAN over these hosts' underlays: the least of them less the overhead of VXLAN.
+    """Return the MTU of a VXLAN over these hosts' underlays: the smallest of them minus the overhead of VXLAN.
 
-    underlays: by host, None where it is not known. encrypted: whether the VXLAN lies in a tunnel,
-    which has an overhead of its own, and inside which it goes over IPv6.
-    Raises InvalidInput where one is unknown, they mix IPv4 with IPv6, or an MTU leaves too little.
+    underlays: by host, None if it is not known. encrypted: whether the VXLAN runs in a tunnel, which has an overhead of
+    its own, and inside which it uses IPv6.
+    Raises InvalidInput if one is unknown, if they mix IPv4 with IPv6, or if an MTU leaves too little.
     """
     problems = []
     known: dict[str, Underlay] = {}

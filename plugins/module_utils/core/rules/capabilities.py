@@ -12,7 +12,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 
 DEFAULT_CAPABILITIES = (
-    # OpenSSH writes each login to the kernel's audit log, and refuses a login of root where it may not.
+    # OpenSSH writes each login to the kernel's audit log, and rejects a login of root if it may not write there.
     "AUDIT_WRITE",
     "CHOWN",
     "DAC_OVERRIDE",
@@ -25,19 +25,19 @@ DEFAULT_CAPABILITIES = (
     "SETUID",
     "SYS_CHROOT",
 )
-"""Docker's default less MKNOD, NET_RAW and SETFCAP: what changing users and owners takes, and an SSH server."""
+"""Docker's default minus MKNOD, NET_RAW and SETFCAP: enough to change users and owners, and for an SSH server."""
 
 OPTIONAL_CAPABILITIES = ("IPC_LOCK", "NET_RAW", "SYS_NICE", "SYS_PTRACE")
-"""What a request may add. None of them reaches beyond the replica's own processes, memory and network."""
+"""Capabilities that a request may add. None of them reaches beyond the replica's own processes, memory and network."""
 
 UNLIMITED = -1
-"""The memory lock limit of a replica that may lock all it has."""
+"""The memory lock limit of a replica that may lock all its memory."""
 
 
 def parse_capabilities(variable: str, entries: list[object]) -> tuple[str, ...]:
-    """Return names such as ``IPC_LOCK`` or ``cap_sys_nice`` as the kernel has them, less ``CAP_``, sorted.
+    """Return names such as ``IPC_LOCK`` or ``cap_sys_nice`` as the kernel has them, without ``CAP_``, sorted.
 
-    Raises InvalidInput for what is not one of `OPTIONAL_CAPABILITIES`.
+    Raises InvalidInput for a name that is not one of `OPTIONAL_CAPABILITIES`.
     """
     problems = []
     found = set()
@@ -69,5 +69,5 @@ def parse_memlock(value: object) -> int:
 
 
 def format_memlock(amount: int) -> str:
-    """Return a memory lock limit so that `parse_memlock` reads it back."""
+    """Return a memory lock limit in a form that `parse_memlock` reads back."""
     return "unlimited" if amount == UNLIMITED else format_memory(amount)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What hosts have for sessions and what of it is free, from what they report and what the inventory says of them."""
+"""The capacity of hosts for sessions, and how much of it is free, from their facts and from the inventory."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def hosts_from_facts(
 ) -> list[Host]:
     """Return the usable hosts, in the order of *facts_by_host*, which is the inventory's.
 
-    Allocatable is what ``cluster_compute_cpus`` and ``cluster_compute_memory`` say; where they say nothing, what was
-    detected less ``cluster_compute_reserved_*``. Free is that less what the host's ledger holds and less what
-    labelled containers hold that the ledger does not know, running or not. A host that is drained takes no replica
-    more; one that is suspect is marked so, and one that can be no end of an overlay.
+    Allocatable is what ``cluster_compute_cpus`` and ``cluster_compute_memory`` set; if they are not set, what was
+    detected minus ``cluster_compute_reserved_*``. Free is the allocatable amount minus what the host's ledger holds and
+    minus what labelled containers hold that are missing from the ledger, running or not. A draining host takes no more
+    replicas. A suspect host is marked as such, and so is one that cannot be an end of an overlay.
     ignore_session: name of the session being placed, whose own share does not count against it. with_tentative:
-    whether leases count, whose sessions do not know yet whether they start.
+    whether leases count, of sessions for which it is not decided yet whether they start.
     Raises InvalidInput naming host, variable and value.
     """
     hosts = []
@@ -158,12 +158,12 @@ def _limit(value: Any) -> int:
 
 
 def _counts(devices: Devices, pinnable: int) -> tuple[tuple[str, int], ...]:
-    """Return how many there are of each class; of the CPUs so many as replicas can be given."""
+    """Return how many there are of each class; for CPUs, how many replicas can be given."""
     return tuple((kind, pinnable if kind == PINNED else count) for kind, count in count_devices(devices))
 
 
 def held_claims(facts: HostFacts, ignore_session: str | None, with_tentative: bool) -> list[Claim]:
-    """Return what sessions hold of a host: its ledger's claims, and containers that the ledger does not know."""
+    """Return the claims that sessions hold on a host: those of its ledger, and containers missing from the ledger."""
     known = {held.claim.session_id for held in facts.reservations}
     claims = [held.claim for held in facts.reservations if with_tentative or held.stage != LEASED]
     claims += [
@@ -182,5 +182,5 @@ def held_claims(facts: HostFacts, ignore_session: str | None, with_tentative: bo
 
 
 def allocatable_of(host: Host) -> Allocatable:
-    """Return what sessions may use of a host in all, as its ledger has to know it."""
+    """Return what sessions may use of a host in all, in the form that its ledger stores."""
     return Allocatable(host.allocatable.cpus, host.allocatable.memory, host.devices, host.replica_limit)

@@ -3,10 +3,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The plan of a session that changes while it runs: it grows, shrinks, or some of its replicas go to other hosts.
 
-What stays, stays to the letter: host, ranks, address and devices of a replica, and the networks. So no container that
-stays is made anew, and a peer learns of a change by one forwarding entry and one neighbour entry for each replica that
-came or went. New replicas have the highest ranks, and the highest go first; one that is moved keeps its name, its rank
-and its address.
+Host, ranks, address and devices of a replica that stays do not change at all, nor do the networks. So its container is
+not created again, and a peer learns of a change by one forwarding entry and one neighbour entry for each replica that
+came or went. New replicas have the highest ranks, and the highest go first. A replica that is moved keeps its name, its
+rank and its address.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 @dataclass(frozen=True)
 class Target:
-    """What a session that runs is to become.
+    """The state that a running session is to change to.
 
-    names: its replicas in rank order. homeless: those that need a host, in rank order: new ones, and such as have lost
-    theirs. gone: those that go.
+    names: its replicas in rank order. homeless: the replicas that need a host, in rank order: new ones, and those that
+    have lost their host. gone: the replicas that are removed.
     """
 
     names: tuple[str, ...]
@@ -71,10 +71,10 @@ class Target:
 
 
 def target_of(plan: Plan, request: Request, evicted: Collection[str]) -> Target:
-    """Return what becomes of the replicas of a plan by a *request* for other numbers of them.
+    """Return what becomes of the replicas of a plan if *request* changes their number.
 
-    evicted: replicas of the plan that have to find another host. Raises InvalidInput where replicas would go that are
-    not those with the highest ranks, as the ranks of running programs cannot change.
+    evicted: replicas of the plan that have to find another host. Raises InvalidInput if the replicas to remove are not
+    those with the highest ranks, as the ranks of running programs cannot change.
     """
     wanted = {name for name, _role, _index in request.replicas()}
     old = [replica.name for replica in plan.replicas]
@@ -95,7 +95,7 @@ def target_of(plan: Plan, request: Request, evicted: Collection[str]) -> Target:
 
 
 def refuse_growth(plan: Plan, size: int) -> None:
-    """Raise InvalidInput where the networks of a session that runs have no addresses for so many replicas."""
+    """Raise InvalidInput if the networks of a running session do not have addresses for so many replicas."""
     if size <= len(plan.replicas):
         return
     if plan.network is None:
@@ -103,7 +103,7 @@ def refuse_growth(plan: Plan, size: int) -> None:
             "session_size",
             size,
             "The session was launched for one replica, without a network of its own. With session_max_size at its "
-            "launch it can grow; launch with session_recreate=true to make it anew.",
+            "launch it can grow; launch with session_recreate=true to create it again.",
         )
     most = _addresses_in(plan.network.subnet)
     if size > most:
@@ -111,7 +111,7 @@ def refuse_growth(plan: Plan, size: int) -> None:
             "session_size",
             size,
             f"The session's network {plan.network.subnet} has addresses for {most} replicas. session_max_size at its "
-            "launch keeps more; launch with session_recreate=true to make it anew.",
+            "launch keeps more; launch with session_recreate=true to create it again.",
         )
 
 
@@ -128,10 +128,10 @@ def find_places(
     topology_keys: Sequence[str] = (),
     known_hosts: Iterable[str] | None = None,
 ) -> dict[str, str] | Shortfall:
-    """Return the host of each replica that needs one, all of them or a Shortfall; as near to the others as can be.
+    """Return the host of each replica that needs one, as near to the others as possible: all of them, or a Shortfall.
 
-    hosts: those that may be used, with what is free beside all that is held, by this session too. The session's own
-    hosts are tried first, then those of the same rack, of the same zone, then all. Raises InvalidInput.
+    hosts: the hosts that may be used, with what is free beside everything that is held, by this session too. The
+    session's own hosts are tried first, then those of the same rack, of the same zone, then all. Raises InvalidInput.
     """
     roles = {name: role for name, role, _index in request.replicas()}
     counts: dict[str, int] = {}
@@ -149,7 +149,7 @@ def find_places(
         except InvalidInput:
             if circle is circles[-1]:
                 raise
-            continue  # what no host near can ever give, others may
+            continue  # farther hosts may be large enough where no near one ever is
         if isinstance(found, Shortfall):
             shortfall = found
         else:
@@ -170,9 +170,9 @@ def _slots(
     hosts_facts: Mapping[str, HostFacts],
     looked: bool = True,
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """Return how many replicas more each host may take of a session, and of those with none what is in the way.
+    """Return how many more replicas of a session each host may take, and for hosts that take none the reason.
 
-    That is by the request and the session's egress network; what is free there counts besides. looked: of `obstacles`.
+    Only the request and the session's egress network are considered, not what is free there. looked: of `obstacles`.
     """
     blocked = obstacles(plan, request, target.homeless, hosts, hosts_facts, looked)
     most = _addresses_in(plan.egress.subnet)
@@ -198,9 +198,9 @@ def _circles(hosts: Sequence[Host], here: Sequence[str], keys: Sequence[str]) ->
 
 
 def growth_of(record: Record, hosts_facts: Mapping[str, HostFacts]) -> tuple[Request, dict[str, int], dict[str, str]]:
-    """Return a request for what a session that runs and waits for room is to have beyond what it has; and `_slots`.
+    """Return a request for what a running session that waits for capacity is to have beyond what it has; and `_slots`.
 
-    It is what the queue places: where exactly the new replicas go is decided when there is room. Raises InvalidInput,
+    The queue places this request; the hosts of the new replicas are chosen when there is capacity. Raises InvalidInput,
     InvalidPlan.
     """
     plan, before = read_plan(record.plan), counts_of(Request.from_dict(record.request))
@@ -221,10 +221,11 @@ def changed_plan(
     inventory: Mapping[str, Mapping[str, Any]],
     fenced: Collection[str] = (),
 ) -> Plan:
-    """Return the plan in which the replicas of *target* that need a host have the one that *homes* gives them.
+    """Return the plan in which the replicas of *target* that need a host have the host that *homes* gives them.
 
-    hosts_facts: of the hosts of *homes* at least. free_devices: by host what nobody holds. fenced: lost hosts of the
-    plan whose replicas others get; what the session would take from them is refused from now on.
+    hosts_facts: at least for the hosts of *homes*. free_devices: by host the devices that no session holds. fenced:
+    lost hosts of the plan whose replicas move to others; whatever the session would accept from them is rejected from
+    now on.
     """
     old = {replica.name: replica for replica in plan.replicas}
     host_of = {name: homes[name] if name in homes else old[name].host for name in target.names}
@@ -247,7 +248,7 @@ def changed_plan(
     entries = entries_of(
         request, plan.session.id, host_of, node_rank, plan.network, devices, pinned, ssh_port, local_rank
     )
-    # Those that stay come first, so that one of them writes what proves that folders are shared.
+    # Replicas that stay come first, so that one of them writes the proof that folders are shared.
     names = [host for host in plan.hosts if host in node_rank] + [host for host in node_rank if host not in plan.hosts]
     known = [host for host in names if host in hosts_facts]
     hosts = planned_hosts(request, known, node_rank, plan.network, entries, hosts_facts, inventory)
@@ -284,7 +285,7 @@ def _devices(
     stay: Mapping[str, Replica],
     free_devices: Mapping[str, Devices],
 ) -> dict[str, Devices]:
-    """Return the devices of each host in the order in which its replicas, by their ranks, have them, or take them."""
+    """Return the devices of each host, in the order in which its replicas by their ranks have them or take them."""
     roles = {name: role for name, role, _index in request.replicas()}
     free = {host: {kind: list(given) for kind, given in devices} for host, devices in free_devices.items()}
     found: dict[str, dict[str, list[str]]] = {}
@@ -298,7 +299,7 @@ def _devices(
 
 
 def _ssh_port(plan: Plan, request: Request, facts: HostFacts, settings: Settings) -> int | None:
-    """Return the port of main1's new host at which the owner logs in: the one it has, where that is free there."""
+    """Return the port of main1's new host at which the owner logs in: the present one, if it is free there."""
     if plan.ssh_port is None or request.ssh_port is not None:
         return plan.ssh_port
     taken = {port.port for port in facts.ports} | {port.host_port for port in request.ports}
@@ -311,9 +312,9 @@ def _lowest_free(taken: Iterable[int]) -> int:
 
 
 def claim_beyond(claim: Claim, held: Claim | None, change_id: str) -> Claim | None:
-    """Return what a host has to hold for a session beyond what it holds already; None where that is nothing.
+    """Return what a host has to hold for a session beyond what it holds already; None if that is nothing.
 
-    claim: what the changed plan claims there. change_id: names the change, of which one at a time gets its claim.
+    claim: what the changed plan claims there. change_id: names the change; only one change at a time gets its claim.
     """
     mine = held or Claim(claim.session_id, claim.session_name)
     had = [name for _kind, names in mine.devices for name in names]

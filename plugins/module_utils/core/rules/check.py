@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Whether a plan that was read back from a record is one that `build` makes."""
+"""Check whether a plan that was read back from a record is one that `build` makes."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class _Checker:
 
 
 def validate_plan(data: object) -> Plan:
-    """Return a plan that was read back from a record, if it is one that could have been made.
+    """Return a plan that was read back from a record, if `build` could have made it.
 
-    Raises InvalidPlan: for a newer schema by its number, else with one sentence for each place that is malformed.
+    Raises InvalidPlan: for a newer schema with its number, else with one sentence for each place that is malformed.
     """
     schema = data.get("schema") if isinstance(data, Mapping) else None
     if isinstance(schema, int) and not isinstance(schema, bool) and schema > SCHEMA:
@@ -92,7 +92,7 @@ def validate_plan(data: object) -> Plan:
 
 
 def _check_session(check: _Checker, plan: Plan, request: Request) -> None:
-    """Judge everything but the replicas."""
+    """Check everything except the replicas."""
     session, network, hosts = plan.session, plan.network, plan.hosts
     if not check.expect(is_session_id(session.id), "session.id", session.id, "a UUID"):
         return
@@ -123,7 +123,7 @@ def _check_session(check: _Checker, plan: Plan, request: Request) -> None:
         return
     may_grow = request.max_size is not None or network.driver == VXLAN
     check.expect(request.size > 1 or may_grow, "network", encode(network), "one where there are, or may be, peers")
-    # On one host it is an overlay where the session may grow, or was larger.
+    # On one host it is an overlay if the session may grow, or was larger.
     allowed = (VXLAN,) if multi else (BRIDGE, VXLAN)
     check.expect(network.driver in allowed, "network.driver", network.driver, " or ".join(allowed))
     multi = network.driver == VXLAN
@@ -144,7 +144,7 @@ def _check_session(check: _Checker, plan: Plan, request: Request) -> None:
 def _check_tunnel(
     check: _Checker, network: Network, hosts: Mapping[str, PlannedHost], id8: str, encrypted: bool
 ) -> None:
-    """Judge the tunnel, which is there for encrypted sessions on several hosts and for no others."""
+    """Check the tunnel, which exists for encrypted sessions on several hosts and for no others."""
     tunnel, addresses = network.tunnel, [host.tunnel_address for host in hosts.values()]
     if tunnel is None or not encrypted:
         check.expect(tunnel is None and not encrypted, "network.tunnel", encode(tunnel), "one for encrypted sessions")
@@ -160,7 +160,7 @@ def _check_tunnel(
 
 
 def _check_data(check: _Checker, place: str, host: PlannedHost, request: Request) -> None:
-    """Judge what the plan says of one host's paths."""
+    """Check the plan's entries for the paths of one host."""
     sources = [mount.source for mount in request.mounts if mount.source is not None]
     good = all(_is_word(root) and root.startswith("/") for root in host.mount_roots)
     check.expect(good, f"{place}.mount_roots", host.mount_roots, "a list of folders")
@@ -176,7 +176,7 @@ def _check_data(check: _Checker, place: str, host: PlannedHost, request: Request
 
 
 def _check_proofs(check: _Checker, hosts: Mapping[str, PlannedHost], request: Request) -> None:
-    """Judge who proves that a folder is shared: nobody, or one who writes and all others read."""
+    """Check the proofs that a folder is shared: none, or one host that writes and all others that read."""
     for mount in request.mounts:
         if mount.source is not None:
             proofs = [host.data[mount.source].proof for host in hosts.values()]
@@ -187,10 +187,10 @@ def _check_proofs(check: _Checker, hosts: Mapping[str, PlannedHost], request: Re
 
 
 def _check_replicas(check: _Checker, plan: Plan, request: Request) -> None:
-    """Make the entries anew from request, hosts and network, and compare."""
+    """Make the entries again from request, hosts and network, and compare."""
     replicas, hosts = plan.replicas, plan.hosts
     names = [replica.name for replica in replicas]
-    # Those that came while the session ran come last, whatever their role.
+    # Replicas that came while the session ran come last, whatever their role.
     if not check.names("replicas", names, [name for name, role, index in request.replicas()]):
         return
     if not check.equal("replicas", len(names), len(set(names))) or not check.equal("replicas", names[0], "main1"):
@@ -203,7 +203,7 @@ def _check_replicas(check: _Checker, plan: Plan, request: Request) -> None:
     if not check.expect(good, "node_rank", sorted(ranks.values()), "one number a host"):
         return
     places = [(replica.host, replica.local_rank) for replica in replicas]
-    # Those that stay keep theirs, so the numbers of those that went may be missing, and be higher than what is left.
+    # Replicas that stay keep their numbers, so there may be gaps, and numbers higher than the count of replicas left.
     good = len(set(places)) == len(places) and all(place >= 0 for _host, place in places)
     if not check.expect(good, "local_rank", [place for _host, place in places], "another number for each on a host"):
         return
@@ -228,7 +228,7 @@ def _check_replicas(check: _Checker, plan: Plan, request: Request) -> None:
 
 
 def _check_images(check: _Checker, images: Mapping[str, PinnedImage], used: Mapping[str, Sequence[str]]) -> None:
-    """Judge what is pinned: for each reference one digest or none, and an id on each host that runs it."""
+    """Check the pinned images: for each reference one digest or none, and an id on each host that runs it."""
     if not check.names("images", images, used):
         return
     for reference, pinned in images.items():
@@ -242,7 +242,7 @@ def _check_images(check: _Checker, images: Mapping[str, PinnedImage], used: Mapp
 
 
 def _devices_by_host(replicas: Sequence[Replica], hosts: Iterable[str]) -> dict[str, Devices]:
-    """Return what the replicas of a plan have by name on each host. Raises ValueError for what is malformed."""
+    """Return the named devices of the replicas of a plan on each host. Raises ValueError for malformed ones."""
     found: dict[str, dict[str, list[str]]] = {host: {} for host in hosts}
     for replica in replicas:
         for kind, names in replica.devices.items():
@@ -260,9 +260,9 @@ def _devices_by_host(replicas: Sequence[Replica], hosts: Iterable[str]) -> dict[
 
 
 def _pinned_in(request: Request, replicas: Sequence[Replica]) -> dict[str, Pinned]:
-    """Return the CPUs that a plan gives to replicas for themselves. Raises ValueError for what is malformed.
+    """Return the CPUs that a plan gives to replicas for themselves. Raises ValueError for malformed ones.
 
-    How many they are at least follows from the request; whole cores may have more.
+    The request sets their least number; a replica that has whole cores may have more.
     """
     pinned = {}
     roles = {name: role for name, role, _index in request.replicas()}

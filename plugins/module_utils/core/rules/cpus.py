@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which CPUs a replica is given for itself: whole cores, of as few NUMA nodes as possible.
+"""The CPUs that a replica is given for itself: whole cores, of as few NUMA nodes as possible.
 
-A CPU is what the kernel numbers: one hardware thread. Threads of one core share its units, so a core is never divided
-between replicas. A host counts with the threads that each of its cores has at least, so that what placement counts is
-always there, also where cores differ.
+A CPU here is what the kernel numbers: one hardware thread. Threads of one core share its units, so a core is never
+divided between replicas. If the cores of a host have different numbers of threads, placement counts with the smallest
+number, so that what it counts is always available.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Core:
 
 @dataclass(frozen=True)
 class Pinned:
-    """What one replica is given: CPUs, the lowest first, and the nodes its memory comes from, none for all of them."""
+    """The CPUs of one replica, lowest first, and the nodes that its memory comes from, none for all of them."""
 
     cpus: tuple[str, ...] = ()
     memory_nodes: tuple[int, ...] = ()
@@ -33,7 +33,7 @@ class Pinned:
 
 @dataclass(frozen=True)
 class Topology:
-    """The cores of a host that sessions may have, those of one node beside each other.
+    """The cores of a host that sessions may have; cores of one node are next to each other.
 
     memory: bytes of each node that has any, as (node, bytes).
     """
@@ -43,7 +43,7 @@ class Topology:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Topology:
-        """Read what `adapters.cpus` found."""
+        """Read the facts that `adapters.cpus` collected."""
         return cls(
             tuple(Core(core["node"], tuple(core["cpus"])) for core in data.get("cores") or ()),
             tuple(sorted((int(node), amount) for node, amount in (data.get("memory") or {}).items())),
@@ -51,7 +51,7 @@ class Topology:
 
     @property
     def threads(self) -> int:
-        """How many CPUs each core has at least; 1 where there are no cores."""
+        """The least number of CPUs that each core has; 1 if there are no cores."""
         return min((len(core.cpus) for core in self.cores), default=1)
 
     @property
@@ -61,13 +61,13 @@ class Topology:
 
     @property
     def count(self) -> int:
-        """How many CPUs replicas can be given at most."""
+        """The largest number of CPUs that replicas can be given."""
         return len(self.cores) * self.threads
 
     def last(self, cpus: int) -> Topology:
-        """Return the last cores that have no more than so many CPUs together.
+        """Return the last cores that together have no more than so many CPUs.
 
-        What is kept back for the host are the first ones, on which kernels do most of their own work.
+        The first cores are kept back for the host: kernels do most of their own work on them.
         """
         first = len(self.cores)
         while first and cpus >= len(self.cores[first - 1].cpus):
@@ -82,16 +82,16 @@ class Topology:
 
 
 def whole_cores(cpus: int, threads: int) -> int:
-    """Return how many cores of so many threads it takes for so many CPUs."""
+    """Return how many cores with so many threads are needed for so many CPUs."""
     return -(-cpus // threads)
 
 
 def give_out(free: Topology, wanted: Sequence[tuple[str, int, int]]) -> dict[str, Pinned]:
     """Give whole cores of *free* to each replica of *wanted*: (name, CPUs, bytes of memory) in rank order.
 
-    Who asks for most chooses first, so that its cores are of one node where that can be. Memory comes from the nodes
-    of a replica's CPUs, unless they have less than it may use.
-    Raises ValueError where there are fewer cores than are asked for.
+    The replica that wants the most chooses first, so that its cores are of one node if possible. Memory comes from the
+    nodes of a replica's CPUs, except where they have less than it may use.
+    Raises ValueError if there are too few cores.
     """
     left = list(free.cores)
     memory = dict(free.memory)
@@ -107,9 +107,9 @@ def give_out(free: Topology, wanted: Sequence[tuple[str, int, int]]) -> dict[str
 
 
 def _choose(free: Sequence[Core], count: int) -> list[Core]:
-    """Return so many of the *free* cores, of one node where one has enough, else of as few as possible.
+    """Return so many of the *free* cores, of one node if one has enough, else of as few nodes as possible.
 
-    Of several such nodes the one with the fewest is taken, so that others stay whole for who needs more.
+    If several nodes have enough, the one with the fewest is taken, so that others stay whole for larger replicas.
     """
     if count > len(free):
         raise ValueError(f"{count} cores are asked for where {len(free)} are free.")

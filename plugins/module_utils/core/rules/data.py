@@ -3,9 +3,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The data that a session mounts: what a site allows, what is wrong with it on the hosts, and who proves it shared.
 
-A host reports of each path that is asked for: kind ("directory", "file", "missing"), real (links resolved), ancestors
-(the path and all folders above it, to what they really are), parent (whether the folder above is there), owner, mode,
-filesystem, origin (what is mounted there), inode, read_only; and of each volume driver, options and maker, or None.
+For each requested path a host reports: kind ("directory", "file", "missing"), real (links resolved), ancestors (the
+path and all folders above it, each with its real path), parent (whether the folder above exists), owner, mode,
+filesystem, origin (what is mounted there), inode, read_only. For each volume it reports driver, options and maker, or
+None.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
 
-if TYPE_CHECKING:  # hosts read what users write nowhere, so they need not load how it is read
+if TYPE_CHECKING:  # hosts read nothing that users write, so they need not load the parser
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, PathFacts
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 
@@ -53,11 +54,11 @@ NETWORK_FILESYSTEMS = frozenset(
 """Types of file systems, as the kernel names them, that several hosts mount from the same place."""
 
 OWN_MEMORY = "tmpfs"
-"""The type of file system that the local driver mounts from nowhere else. Each other one the site has to allow by name,
-as "local:nfs": a file server trusts the host that mounts, so what it gives is no less than a path of the host."""
+"""The type of file system that the local driver does not mount from elsewhere. A site has to allow each other type by
+name, as "local:nfs": a file server trusts the host that mounts, so this gives as much as a path of the host."""
 
 PARTLY_PRIVATE = ("/etc",)
-"""What sessions may not mount as a whole, while a site may allow folders in it, such as /etc/ssl/certs."""
+"""Folders that sessions may not mount as a whole, though a site may allow folders in them, such as /etc/ssl/certs."""
 
 WRITES, READS = "writes", "reads"
 """What a host does to prove that a folder is the same on all hosts of a session."""
@@ -72,7 +73,7 @@ def parse_roots(value: object) -> tuple[str, ...]:
         if not isinstance(root, str) or not root.startswith("/") or not is_plain(root) or ".." in root.split("/"):
             raise ValueError("It must be a list of absolute paths of folders without '..', such as [/srv/shared].")
     plain = {"/" + "/".join(part for part in root.split("/") if part not in ("", ".")) for root in roots}
-    # Links in a root's path are the site's own. In one below another root, users may have put them there.
+    # Symbolic links in a root's path were made by the site; below another root, users may have made them.
     return tuple(sorted(path for path in plain if not any(path != root and is_below(path, root) for root in plain)))
 
 
@@ -108,9 +109,9 @@ def drivers_of(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
 
 
 def exposed(path: str, private: Mapping[str, str]) -> str:
-    """Return what is not for sessions and a folder would show them; empty where that is nothing.
+    """Return what a folder would show sessions although it is not for them; empty if that is nothing.
 
-    path: where it really is. private: places that are not for sessions, and what is there.
+    path: its real path. private: places that are not for sessions, and what is there.
     """
     for place, what in private.items():
         if is_below(place, path) or (is_below(path, place) and place not in PARTLY_PRIVATE):
@@ -139,7 +140,7 @@ def mount_problems(
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return names of hosts for a sentence, the first of very many."""
+    """Return names of hosts for a sentence; if there are very many, only the first."""
     shown = ", ".join(names[:5])
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more hosts"
 
@@ -154,12 +155,12 @@ def _path(facts: HostFacts, mount: Mount) -> PathFacts:
 
 
 def _outside(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
-    """Judge the path as it is written."""
+    """Check the path as it is written."""
     roots = roots_of(inventory, host)
     if not roots:
         return (
-            f"The site allows no path of {{hosts}} to be mounted. Who runs it names the folders for that in {ROOTS}, "
-            "such as [/srv/shared]. Or mount a volume."
+            f"The site allows no path of {{hosts}} to be mounted. The site's operator names the folders for that in "
+            f"{ROOTS}, such as [/srv/shared]. Or mount a volume."
         )
     if not any(is_below(str(mount.source), root) for root in roots):
         return f"On {{hosts}} the site allows only what is below {_text(', '.join(roots))} ({ROOTS})."
@@ -167,12 +168,12 @@ def _outside(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, 
 
 
 def _private(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
-    """Judge what the folder that allows the path, and the path, would show to sessions."""
+    """Check what the path, and the folder that allows it, would show to sessions."""
     found = _path(facts, mount)
     for root in roots_of(inventory, host):
         if is_below(str(mount.source), root) and (shown := exposed(found.ancestors[root], facts.private)):
             return (
-                f"{_text(root)} ({ROOTS} of {{hosts}}) would show sessions {_text(shown)}. Who runs the site names "
+                f"{_text(root)} ({ROOTS} of {{hosts}}) would show sessions {_text(shown)}. The operator must name "
                 "folders without it."
             )
     shown = exposed(found.real, {facts.engine.root: "Docker Engine's data"}) if facts.engine.root else ""
@@ -180,7 +181,7 @@ def _private(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, 
 
 
 def _escaped(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
-    """Judge where the path really leads."""
+    """Check where the path really leads."""
     found = _path(facts, mount)
     roots = [root for root in roots_of(inventory, host) if is_below(str(mount.source), root)]
     if any(is_below(found.real, found.ancestors[root]) for root in roots):
@@ -206,7 +207,7 @@ def _missing(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, 
 
 
 def _otherwise(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
-    """Judge owner and mode of what exists."""
+    """Check owner and mode of a path that exists."""
     found = _path(facts, mount)
     wrong = [
         f"{name} {getattr(found, name)} where {wanted} is asked"
@@ -225,7 +226,7 @@ def _driver(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, A
 
 
 def driver_of(mount: Mount) -> str:
-    """Return what a site has to allow for the volume of a mount: its driver, of the local one also what it mounts."""
+    """Return what a site has to allow for the volume of a mount: its driver; for the local one also what it mounts."""
     kind = dict(mount.driver_options).get("type", OWN_MEMORY) if mount.driver == LOCAL_DRIVER else OWN_MEMORY
     return str(mount.driver) if kind == OWN_MEMORY else f"{LOCAL_DRIVER}:{kind}"
 
@@ -236,20 +237,20 @@ def is_allowed_driver(mount: Mount, drivers: Iterable[str]) -> bool:
 
 
 def same_driver(first: str, other: str) -> bool:
-    """Tell whether two names are of one volume driver: engines name a plugin with its tag, people may leave it out."""
+    """Tell whether two names are of one volume driver: engines add a plugin's tag to its name, people may omit it."""
     return first.removesuffix(":latest") == other.removesuffix(":latest")
 
 
 def volume_conflict(mount: Mapping[str, Any], found: Mapping[str, Any] | None) -> str:
-    """Return why a session may not mount a volume that exists, a sentence that names no host; else nothing.
+    """Return why a session may not mount a volume that exists, a sentence without the host's name; else nothing.
 
-    mount: the JSON form. found: driver, options and maker (None if it is not for sessions), None where there is
-    no volume of the name.
+    mount: the JSON form. found: driver, options and maker (None if it is not for sessions); None if there is no volume
+    of that name.
     """
     if found is None:
         return ""
     if found["maker"] is None:
-        return "it was not made by a session, and does not bear the label cluster-compute.volume either."
+        return "it was not made by a session, and does not have the label cluster-compute.volume either."
     if same_driver(found["driver"], mount["driver"]) and found["options"] == mount["driver_options"]:
         return ""
     return (
@@ -268,7 +269,7 @@ _VOLUME_RULES = (_driver, _conflict)
 
 
 def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str, HostFacts]) -> list[Problem]:
-    """Return why paths cannot be the same on the *hosts* of a session, as far as facts tell."""
+    """Return why paths cannot be the same on the *hosts* of a session, as far as the facts show."""
     problems: dict[str, Problem] = {}
     for mount in request.mounts:
         if mount.source is None or mount.shared is False or len(hosts) < 2:
@@ -281,7 +282,7 @@ def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str,
             words = [f"{kind} on {some_of(where)}" for kind, where in by_kind.items()]
             message = f"It is not the same on the hosts of the session: {', '.join(words)}."
         elif "file" in by_kind and mount.shared:
-            message = "That hosts have the same can be proven of folders only. Leave shared out, or mount the folder."
+            message = "Only folders can be proven to be the same. Leave shared out, or mount the folder."
         elif "file" not in by_kind and _writer(mount, hosts, facts) is None:
             found = {
                 (path_facts.filesystem, path_facts.origin, path_facts.inode)

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Accelerators that a host finds out by itself: which classes, and what its tools and files say of them.
+"""Accelerators that a host detects itself: which classes, and what its tools and files report about them.
 
-A class is either declared, by the names of its devices, or detected one way: ``nvidia`` asks NVIDIA's own tool, and
-``{cdi: vendor.com/class}`` reads the host's specifications of the Container Device Interface.
+A class is either declared, by the names of its devices, or detected in one of two ways: ``nvidia`` runs NVIDIA's own
+tool, and ``{cdi: vendor.com/class}`` reads the host's specifications of the Container Device Interface.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _INSTANCE = re.compile(r"\s+MIG .*\(UUID: (MIG-[A-Za-z0-9/-]+)\)\s*")
 
 
 def source_of(entry: object) -> str | None:
-    """Return how the devices of a class are detected, `NVIDIA` or the kind of a CDI device; None for declared ones.
+    """Return how the devices of a class are detected: `NVIDIA` or the kind of a CDI device; None for declared ones.
 
-    Raises ValueError with a full sentence for what is neither.
+    Raises ValueError with a full sentence for a malformed entry.
     """
     if isinstance(entry, str) and entry.strip() == NVIDIA:
         return NVIDIA
@@ -50,7 +50,7 @@ def source_of(entry: object) -> str | None:
 def detected_classes(value: object) -> dict[str, str]:
     """Return the classes of ``cluster_compute_accelerators`` that are to be detected, and how.
 
-    What is malformed is left out: who reads the whole variable refuses it.
+    Malformed entries are left out: the function that reads the whole variable rejects them.
     """
     found = {}
     for kind, entry in value.items() if isinstance(value, Mapping) else ():
@@ -64,7 +64,7 @@ def detected_classes(value: object) -> dict[str, str]:
 
 
 def declared_paths(value: object) -> dict[str, list[str]]:
-    """Return the device files that ``cluster_compute_accelerators`` names, by class; what is malformed is left out."""
+    """Return the device files that ``cluster_compute_accelerators`` names, by class, without malformed entries."""
     found = {}
     for kind, entry in value.items() if isinstance(value, Mapping) else ():
         if isinstance(entry, Sequence) and not isinstance(entry, str):
@@ -77,8 +77,8 @@ def declared_paths(value: object) -> dict[str, list[str]]:
 def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], has_cdi: bool, engine: str) -> Devices:
     """Return the accelerators of a host: those that ``cluster_compute_accelerators`` names, and those detected.
 
-    found: by class the names that the host detected, the device files behind them, and where links lead. has_cdi:
-    whether its *engine*, a version, hands over CDI devices. Raises ValueError with a full sentence that says what is
+    found: by class the names that the host detected, the device files behind them, and the targets of links. has_cdi:
+    whether its *engine*, a version, supports CDI devices. Raises ValueError with a full sentence that states what is
     allowed.
     """
     if not isinstance(value, Mapping):
@@ -91,13 +91,13 @@ def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], ha
     every = [name for _kind, names_of_class in devices for name in names_of_class]
     if not has_cdi and any(source not in (None, NVIDIA) for source in (*sources.values(), *filter(is_cdi_name, every))):
         raise ValueError(
-            f"The host's Docker Engine, {engine}, does not hand over CDI devices. It takes 25.0 or newer, with the "
-            "feature cdi switched on where it is not by itself. Name the device files instead."
+            f"The host's Docker Engine, {engine}, does not support CDI devices. That needs 25.0 or newer, with the "
+            "feature cdi switched on if it is off by default. Or name the device files."
         )
     if any(map(is_nvidia_uuid, every)) and any(name.startswith(_NVIDIA_KIND) for name in every):
         raise ValueError(
-            "NVIDIA cards are known by UUID and by CDI name here, so that one card could be given away twice. Use one "
-            "way for all of them."
+            "NVIDIA GPUs are known by UUID and by CDI name here, so that one GPU could be assigned twice. Use one way "
+            "for all of them."
         )
     links = {path: real for detected in found.values() for path, real in detected.get("links", {}).items()}
 
@@ -128,7 +128,7 @@ def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], ha
 
 
 def parse_nvidia(text: str) -> list[str]:
-    """Return the UUIDs of what ``nvidia-smi -L`` lists: of a card in MIG mode its instances, else the card."""
+    """Return the UUIDs that ``nvidia-smi -L`` lists: the instances of a GPU in MIG mode, else that of the GPU."""
     found: list[list[str]] = []
     for line in text.splitlines():
         card, instance = _CARD.fullmatch(line), _INSTANCE.fullmatch(line)
@@ -140,14 +140,14 @@ def parse_nvidia(text: str) -> list[str]:
 
 
 def parse_nvidia_models(text: str) -> list[dict[str, str]]:
-    """Return model and driver of each card that ``nvidia-smi --query-gpu=name,driver_version`` lists as CSV."""
+    """Return model and driver of each GPU that ``nvidia-smi --query-gpu=name,driver_version`` lists as CSV."""
     rows = [line.rpartition(",") for line in text.splitlines()]
     return [{"model": name.strip(), "driver": driver.strip()} for name, comma, driver in rows if comma]
 
 
 @dataclass(frozen=True)
 class Card:
-    """One NVIDIA card. index: by which NVIDIA's programs count it. minor: the number in the name of its device file."""
+    """One NVIDIA GPU. index: its number in NVIDIA's programs. minor: the number in the name of its device file."""
 
     index: int
     uuid: str
@@ -155,9 +155,9 @@ class Card:
 
 
 def parse_nvidia_cards(text: str, driver: Iterable[str]) -> list[Card]:
-    """Return the cards that ``nvidia-smi -L`` lists.
+    """Return the GPUs that ``nvidia-smi -L`` lists.
 
-    driver: what NVIDIA's driver says of each, ``/proc/driver/nvidia/gpus/*/information``.
+    driver: what NVIDIA's driver reports about each GPU, ``/proc/driver/nvidia/gpus/*/information``.
     """
     minors = {}
     for card in driver:
@@ -178,7 +178,7 @@ class CdiDevice:
 
 
 def read_cdi(specification: object, kind: str) -> list[CdiDevice]:
-    """Return the devices of *kind* in a specification. Raises ValueError for a malformed one."""
+    """Return the devices of *kind* in a specification. Raises ValueError for a malformed specification."""
     if not isinstance(specification, Mapping) or not isinstance(specification.get("kind"), str):
         raise ValueError("it has no kind")
     if specification["kind"] != kind:
@@ -190,9 +190,9 @@ def read_cdi(specification: object, kind: str) -> list[CdiDevice]:
             raise ValueError("a device has no name")
         edits = device.get("containerEdits") or {}
         if not isinstance(edits, Mapping):
-            raise ValueError("its containerEdits are no mapping")
+            raise ValueError("its containerEdits are not a mapping")
         nodes = _list(edits.get("deviceNodes"), "deviceNodes")
-        # What a device is called inside a container may differ from what it is on the host.
+        # A device's name inside a container may differ from its name on the host.
         paths = frozenset(str(node.get("hostPath") or node.get("path")) for node in nodes)
         found.append(CdiDevice(f"{kind}={name}", paths))
     return found
@@ -201,14 +201,14 @@ def read_cdi(specification: object, kind: str) -> list[CdiDevice]:
 def _list(value: object, what: str) -> list[Mapping[str, Any]]:
     entries = [] if value is None else value
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
-        raise ValueError(f"its {what} are no list of mappings")
+        raise ValueError(f"its {what} are not a list of mappings")
     return entries
 
 
 def different_devices(devices: Iterable[CdiDevice]) -> list[CdiDevice]:
-    """Return the devices without those that put others together, such as ``all``, and without second names of one.
+    """Return the devices without those that combine others, such as ``all``, and without second names of one device.
 
-    Tools name the same card by its number and by its UUID, each as a device of its own.
+    Tools list the same GPU by its number and by its UUID, as two devices.
     """
     every = list({device.name: device for device in devices}.values())
     found: list[CdiDevice] = []

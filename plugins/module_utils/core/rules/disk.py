@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which replica is stopped for what it wrote on its host's disks, outside its mounts.
+"""Decides which replica is stopped because of what it wrote on its host's disks, outside its mounts.
 
-A replica has a limit of its own where its session asked for one. Without one it may write until a file system is short:
-of that, one who holds more than half goes. At most one replica of a host can, so nobody goes for what others wrote. It
-is kubelet's way at its eviction thresholds (Kubernetes, node-pressure eviction), which stops one after another.
+A replica has a limit of its own if its session requested one. Without a limit it may write until a file system is
+short; then the replica that holds more than half of that file system is stopped. On each host that can be one replica
+at most, so no replica is stopped for what others wrote. This is kubelet's method at its eviction thresholds
+(Kubernetes, node-pressure eviction), which stops one after another.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from dataclasses import dataclass, field
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_memory
 
 MOST_WORK = 300.0
-"""Seconds of processor time for counting what a replica has: enough for tens of millions of files. It is no time by the
-clock, as a disk that is slow, or dead, is not the replica's."""
+"""Seconds of processor time for counting what a replica has: enough for tens of millions of files. It is not time by
+the clock, because a slow or dead disk is not the replica's fault."""
 PARTS = 20
-"""Of so many parts of a file system, and of its inodes, one stays free."""
+"""One part in this many of a file system, and of its inodes, has to stay free."""
 LARGEST_FILE = 16 * 1024**2
 """Bytes that the engine's own files of a replica (``/etc/hosts``, ``/etc/hostname``, ``/etc/resolv.conf``) may take,
 each; a line for each of 4,096 replicas takes less than 1 MiB."""
@@ -30,7 +31,7 @@ INODES = "the inodes of "
 
 @dataclass(frozen=True)
 class Space:
-    """What a file system has, in bytes or in inodes: all, and what is free."""
+    """The size of a file system, in bytes or in inodes: the total, and what is free."""
 
     size: int
     free: int
@@ -38,11 +39,11 @@ class Space:
 
 @dataclass(frozen=True)
 class Use:
-    """What a replica has written outside its mounts.
+    """The amount that a replica has written outside its mounts.
 
-    container: its name. limit: bytes, None for none of its own. taken: by what a `Space` is called. file: the largest
-    of the engine's own files, in bytes. work: seconds of processor time that a count has taken which has not ended;
-    what is taken is at least what it says, then.
+    container: its name. limit: bytes, None if it has no limit of its own. taken: by the name of a `Space`. file: the
+    largest of the engine's own files, in bytes. work: seconds of processor time that an unfinished count has taken; the
+    true amount is then at least *taken*.
     """
 
     container: str
@@ -67,14 +68,14 @@ def engine_limits(driver: str, backing: str, options: Iterable[str]) -> bool:
 
 
 def is_short(space: Space) -> bool:
-    """Tell whether less is free than has to be; a file system that does not count its inodes is never short of them."""
+    """Tell whether less is free than required; a file system that does not count inodes never runs short of them."""
     return space.free * PARTS < space.size
 
 
 def to_stop(spaces: Mapping[str, Space], uses: Iterable[Use]) -> dict[str, str]:
-    """Return the containers to be stopped, of those that run, and of each the reason as sentences.
+    """Return which of the running containers are to be stopped, each with the reason as sentences.
 
-    spaces: by what each is called, where they are known.
+    spaces: by name, if they are known.
     """
     found = {}
     for use in uses:
@@ -91,7 +92,7 @@ def to_stop(spaces: Mapping[str, Space], uses: Iterable[Use]) -> dict[str, str]:
         elif use.work > MOST_WORK:
             found[use.container] = (
                 f"It has so many files outside its mounts that {use.work:.0f} seconds of work did not count them, so "
-                "nobody can say how much it has written."
+                "it is not known how much it has written."
             )
         for name, space in spaces.items():
             taken = use.taken.get(name, 0)

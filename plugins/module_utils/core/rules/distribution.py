@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Who sends an image to whom, in rounds: in each, every host that has it serves one that lacks it.
+"""Decides which host sends an image to which, in rounds: in each, every host that has it serves one that lacks it.
 
-So the number of hosts that have it doubles from round to round, and of n hosts that lack it with h that have it all are
-served after ceil(log2((h + n) / h)) rounds: a binomial tree, in which no host ever sends to two at a time.
+The number of hosts that have it so doubles from round to round. If h hosts have it and n lack it, all are served after
+ceil(log2((h + n) / h)) rounds: a binomial tree, in which no host ever sends to two others at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 class Transfer:
     """One image on its way from one host, or from the controller, to another.
 
-    image: its id where it comes from. content: what it has to be where it is to have another id than that.
+    image: its id on the sender. content: what it must contain if its id on the receiver is to be a different one.
     """
 
     reference: str
@@ -30,16 +30,16 @@ class Transfer:
 
 
 def next_round(needs: Sequence[Need], limit: int) -> list[Transfer]:
-    """Return the transfers that run side by side next; none where nothing more can be done.
+    """Return the transfers that run in parallel next; none if nothing more can be done.
 
-    limit: the most transfers in a round: Ansible runs only so many side by side. In one round a host
-    sends at most one image and receives at most one. The controller sends only what no host can, and one at a time.
+    limit: the most transfers in a round: Ansible runs only so many in parallel. In one round a host sends at most one
+    image and receives at most one. The controller sends only images that no host can send, and one at a time.
     """
     found: list[Transfer] = []
     sending: set[str] = set()
     receiving: set[str] = set()
     for need in needs:
-        # Whoever has failed with the most has the fewest to choose from, and chooses first.
+        # The receiver to which most senders have failed has the fewest left to choose from, and chooses first.
         for receiver in sorted(need.lacking, key=lambda host: -len(need.tried.get(host, ()))):
             if len(found) >= limit:
                 return found
@@ -62,7 +62,7 @@ def _transfer(need: Need, sender: str, receiver: str) -> Transfer:
 
 
 def _only_the_controller(need: Need, receiver: str) -> bool:
-    """Tell whether the controller is to send: it has the image, no host does, and it did not fail to give it yet."""
+    """Tell whether the controller is to send: it has the image, no host has it, and its own try has not failed yet."""
     failed = any(CONTROLLER in senders for senders in need.tried.values())
     return need.archived and not failed and need.wanted(receiver) not in need.has.values()
 

@@ -265,7 +265,7 @@ REFUSED: dict[str, tuple[dict[str, Any], Mapping[str, Any], Mapping[str, Any], l
             NULL,
             [
                 f"cluster_compute_accelerators of host {host} is ",
-                "does not hand over CDI devices. It takes 25.0 or newer",
+                "does not support CDI devices. That needs 25.0 or newer",
             ],
         )
         for host in ("n1", "n3")

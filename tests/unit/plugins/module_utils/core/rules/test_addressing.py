@@ -157,7 +157,7 @@ def test_addresses_leave_the_first_to_the_gateway():
     assert addresses("10.213.3.0/28", 3) == ["10.213.3.2", "10.213.3.3", "10.213.3.4"]
     assert addresses("10.213.3.0/28", 13)[-1] == "10.213.3.14"
     assert addresses("10.213.0.0/16", 300)[-1] == "10.213.1.45"
-    with pytest.raises(ValueError, match=r"The subnet 10\.213\.3\.0/28 has no room for 14 replicas\."):
+    with pytest.raises(ValueError, match=r"The subnet 10\.213\.3\.0/28 is too small for 14 replicas\."):
         addresses("10.213.3.0/28", 14)
 
 

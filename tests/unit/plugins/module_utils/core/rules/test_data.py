@@ -66,7 +66,7 @@ def test_a_root_that_would_show_what_is_not_for_sessions_allows_nothing(root, re
     for of_host in found.values():
         of_host["private"] = PRIVATE
     problems = check(f"{source}:/b", found, {host: {ROOTS: [root]} for host in HOSTS})
-    message = f"{root} ({ROOTS} of h1, h2, h3) would show sessions {shown}. Who runs the site names folders without it."
+    message = f"{root} ({ROOTS} of h1, h2, h3) would show sessions {shown}. The operator must name folders without it."
     assert [problem.partition(": ")[2] for problem in problems] == ([message] if shown else []), problems
 
 
@@ -334,4 +334,4 @@ def test_what_is_not_alike_is_not_shared():
     files = facts(changes={host: {"kind": "file"} for host in HOSTS})
     assert shared("/srv/a:/x", files) == ([], [None] * 3)
     mount = {"source": "/srv/a", "target": "/x", "shared": True}
-    assert "of folders only" in shared(mount, files)[0][0]
+    assert "Only folders can be proven" in shared(mount, files)[0][0]

@@ -128,10 +128,10 @@ def test_of_one_name_the_later_specification_counts() -> None:
     [
         ([], "it has no kind"),
         ({}, "it has no kind"),
-        ({"kind": "vendor.com/card", "devices": {}}, "its devices are no list"),
-        ({"kind": "vendor.com/card", "devices": [7]}, "its devices are no list"),
+        ({"kind": "vendor.com/card", "devices": {}}, "its devices are not a list"),
+        ({"kind": "vendor.com/card", "devices": [7]}, "its devices are not a list"),
         ({"kind": "vendor.com/card", "devices": [{"containerEdits": {}}]}, "a device has no name"),
-        (_specification(a=[7]), "its deviceNodes are no list"),  # type: ignore[list-item]
+        (_specification(a=[7]), "its deviceNodes are not a list"),  # type: ignore[list-item]
         ({"kind": "vendor.com/card", "devices": [{"name": "0", "containerEdits": [7]}]}, "its containerEdits are no"),
     ],
 )
@@ -192,7 +192,7 @@ def test_what_is_neither(value: object) -> None:
 def test_cdi_needs_an_engine_that_hands_it_over(value: object) -> None:
     _devices(value)
     with pytest.raises(
-        ValueError, match=re.escape("Docker Engine, 26.1.5, does not hand over CDI devices. It takes 25.0")
+        ValueError, match=re.escape("Docker Engine, 26.1.5, does not support CDI devices. That needs 25.0")
     ):
         _devices(value, has_cdi=False)
     assert _devices({"gpu": "nvidia", "x": ["/dev/a"]}, has_cdi=False) == (("x", ("/dev/a",)),)
