@@ -38,7 +38,7 @@ attributes:
 options:
   state_directory:
     description:
-      - Folder on the managed host in which the collection keeps what belongs to sessions.
+      - Directory on the managed host in which the collection stores the data of sessions.
     type: path
     default: /var/lib/cluster-compute
 """
@@ -47,20 +47,21 @@ options:
 options:
   recorded:
     description:
-      - Identifiers of the sessions that this host had records of when it was looked at. One of which it has none any
-        more was torn down meanwhile, and is left so.
+      - Identifiers of the sessions of which this host had records when its facts were collected. If a record no longer
+        exists, the session was torn down in the meantime and is not restored.
     type: list
     elements: str
     default: []
   looked:
     description:
-      - When this host was looked at, in seconds since its boot. What was torn down since then is left so.
+      - When the facts of this host were collected, in seconds since its boot. Sessions that were torn down since then
+        are not restored.
     type: float
 """
 
     INTERNAL = r"""
 options: {}
 notes:
-  - Internal - a step of the collection's roles, whose arguments and results follow them and change with them in any
-    release. Playbooks of your own use the roles.
+  - Internal - a step of the collection's roles. Its arguments and results can change with them in any release. Use the
+    roles in your own playbooks.
 """

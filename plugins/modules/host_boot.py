@@ -78,10 +78,10 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Install the program that brings sessions back
+- name: Install the program that restores sessions after a reboot
   cluster_compute.session.host_boot:
 
-- name: Remove it
+- name: Remove the program
   cluster_compute.session.host_boot:
     state: absent
 """

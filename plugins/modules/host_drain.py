@@ -51,7 +51,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Take no new sessions while the memory is changed
+- name: Accept no new sessions while the memory is replaced
   cluster_compute.session.host_drain:
     reason: new memory on Friday
     by: alice

@@ -101,7 +101,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at every host of the resource group
+- name: Collect the facts of every host of the resource group
   cluster_compute.session.host_info:
     session_name: train
     images: [registry.example.com/train:1.4]

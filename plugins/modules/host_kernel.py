@@ -38,7 +38,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Make room for the neighbours of 64 replicas
+- name: Raise the neighbour table limits for 64 replicas
   cluster_compute.session.host_kernel:
     max_replicas: "64"
 """

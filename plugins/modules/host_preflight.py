@@ -110,7 +110,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at every host of the resource group
+- name: Check every host of the resource group
   cluster_compute.session.host_preflight:
     state: examined
     images: [registry.example.com/train:1.4]

@@ -42,7 +42,7 @@ EXAMPLES = r"""
 - name: Start replicas with the address of their session as the first one
   cluster_compute.session.host_runtime:
 
-- name: Take the entry away
+- name: Remove the entry
   cluster_compute.session.host_runtime:
     state: absent
 """

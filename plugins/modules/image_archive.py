@@ -109,7 +109,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Build an image which holds busybox and nothing else
+- name: Build an image that contains only busybox
   cluster_compute.session.image_archive:
     cache: /var/cache/cluster-compute-lab
     name: cluster-compute/busybox:latest

@@ -45,7 +45,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Make the network of the lab
+- name: Create the network of the lab
   cluster_compute.session.lab_network:
     lab: lab
     directory: /var/lib/cluster-compute-lab/lab

@@ -53,7 +53,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Reach sub1 from main1
+- name: Connect from main1 to sub1
   cluster_compute.session.replica_exec:
     session_name: train
     command: [ssh, sub1, hostname]

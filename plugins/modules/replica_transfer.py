@@ -42,7 +42,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Let main1 and sub1 work together
+- name: Measure a transfer between main1 and sub1
   cluster_compute.session.replica_transfer:
     session_name: check-pairs
     peer: sub1

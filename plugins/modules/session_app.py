@@ -10,11 +10,11 @@ module: session_app
 short_description: Open an app in main1 of a session on this host, or close it
 version_added: 1.0.0
 description:
-  - With O(state=open) starts an app in main1 as a job, on a port of main1's own loopback address, and waits until it
-    listens. One that runs already is left as it is.
-  - With O(state=closed) ends it, or all apps of the session.
-  - The app's token is made on the host. It is returned to nobody; the action writes it, with what the owner has to run
-    and open, to O(answer_file) on the controller.
+  - With O(state=open), starts an app in main1 as a job, on a port of main1's own loopback address, and waits until it
+    listens. An app that already runs is not changed.
+  - With O(state=closed), ends one app or all apps of the session.
+  - The app's token is created on the host and is not in the result. The action plugin writes it to O(answer_file) on
+    the controller, together with the command that the owner runs and the address that the owner opens.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -48,45 +48,45 @@ options:
     type: str
   app:
     description:
-      - Name of the app. Required with O(state=open); without it all are closed.
+      - Name of the app. Required with O(state=open). With O(state=closed), all apps are closed if it is empty.
     type: str
     default: ""
   ways:
     description:
-      - The ways to start it, of which the first is taken whose program the image has, as
-        M(cluster_compute.session.session_apps) returns them. Required with O(state=open).
+      - The ways to start the app, as M(cluster_compute.session.session_apps) returns them. The first one whose program
+        is in the image is used. Required with O(state=open).
     type: list
     elements: dict
     default: []
   directory:
     description:
-      - The folder in main1 that it begins in; the image's own by default.
+      - The working directory of the app in main1. The default is that of the image.
     type: str
     default: ""
   seconds:
     description:
-      - For how long it may take to listen.
+      - How many seconds the app may take until it listens.
     type: int
     default: 60
   output_size:
     description:
-      - Most bytes that are kept of what it writes.
+      - Maximum number of bytes to keep of the app's output.
     type: str
     default: 16m
   asker:
     description:
-      - Who asks. A session of somebody else that is not shared with them is refused.
-      - The action sets it, to the user of AWX or else the login name on the controller, where the site's
-        C(cluster_compute_admins) do not name them.
+      - Who makes the request. A session that belongs to another user and is not shared is rejected.
+      - The action plugin sets it to the AWX user, or else to the login name on the controller, if
+        C(cluster_compute_admins) does not list that user.
     type: str
   answer_file:
     description:
-      - File of the controller for the owner's two lines, which the owner alone reads. Used with O(state=open).
+      - File on the controller for the command and the address, which only the owner can read. Used with O(state=open).
     type: str
     default: ""
   configuration:
     description:
-      - The owner's SSH client configuration, which the first of them names. Used with O(state=open).
+      - The owner's SSH client configuration, which the command uses. Used with O(state=open).
     type: str
     default: ""
 seealso:
@@ -110,15 +110,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ssh:
-  description: The command that brings the app's port to its owner's machine.
+  description: The command that forwards the app's port to its owner's machine.
   returned: with O(state=open), outside of check mode
   type: str
 url:
-  description: Where the browser finds the app then, without its token.
+  description: The address of the app in the browser after that, without its token.
   returned: with O(state=open), outside of check mode
   type: str
 answer_file:
-  description: The file of the controller that holds both, with the token.
+  description: The file on the controller that contains both, with the token.
   returned: with O(state=open), outside of check mode
   type: str
 port:
@@ -126,20 +126,20 @@ port:
   returned: with O(state=open), outside of check mode
   type: int
 job:
-  description: The job that the app is.
+  description: Identifier of the app's job.
   returned: with O(state=open), outside of check mode
   type: str
 command:
-  description: What starts it, with its placeholders.
+  description: The command that starts the app, with its placeholders.
   returned: with O(state=open)
   type: list
   elements: str
 without_token:
-  description: Whether the app lets in whoever reaches its port.
+  description: Whether the app has no token, so that any process that reaches its port can use it.
   returned: with O(state=open)
   type: bool
 lines:
-  description: What to tell the owner.
+  description: Messages for the owner.
   returned: with O(state=open)
   type: list
   elements: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_apps
-short_description: Check which app is asked for
+short_description: Check the request to open or close an app
 version_added: 1.0.0
 description:
   - Reads C(app), C(app_directory) and the site's table C(session_apps), and reports everything that is wrong with them.
@@ -21,7 +21,7 @@ extends_documentation_fragment:
 options:
   only:
     description:
-      - Read all that opens an app, or its name alone, which may be left out then.
+      - V(open) reads everything that is needed to open an app. V(name) reads only its name, which may then be left out.
     type: str
     choices: [open, name]
     default: open
@@ -37,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 request:
-  description: What is asked for - its C(name), the C(ways) to start it, and the C(directory) it begins in.
+  description: The request - the C(name) of the app, the C(ways) to start it, and its working C(directory).
   returned: success
   type: dict
 """

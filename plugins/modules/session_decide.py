@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_decide
-short_description: Decide what follows from the answers of hosts to the step of a verb
+short_description: Decide the next step of a verb from the answers of the hosts
 version_added: 1.0.0
 description:
-  - Reads the state of a verb, which this module returned before, from the variable of the verb, and what each host
-    answered to its step; for a launch C(launch_state) and C(launch_answer). Returns the next state.
-  - Where the verb shall try again, it pauses for a moment first, drawn by chance.
-  - Fails where the verb has failed, with everything that is wrong.
+  - Reads two variables of the verb - its state, which this module returned before, and the answer of each host to the
+    last step. For a launch these are C(launch_state) and C(launch_answer). Returns the next state.
+  - If the verb has to try again, the module first pauses for a short random time.
+  - Fails if the verb has failed, and reports everything that is wrong.
   - Runs on the controller and changes nothing.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -30,105 +30,109 @@ options:
     choices: [check_pairs, launch, logs, preflight, repair, run_job, schedule, teardown]
   after:
     description:
-      - The step after which to decide; where the state names another, it is returned as it is.
+      - The step after which to decide. If the state names another step, the state is returned unchanged.
     type: str
   given:
     description:
-      - Begins another verb with what it is told here. The first step is judged at once where O(after) names it.
+      - Begins another verb with these inputs. If O(after) names the first step, the answers to it are evaluated at
+        once.
     type: dict
   says:
     description:
-      - Whether to show people what came of the verb if it is over, and return nothing else then.
+      - Whether to show the outcome of the verb to people if the verb is over, and then return nothing else.
     type: bool
     default: false
   request:
     description:
-      - Begins a launch, after every host of the play has answered to M(cluster_compute.session.host_info). What
-        M(cluster_compute.session.session_request) returned, with C(waits), the record, where the session waits already.
+      - Begins a launch, after every host of the play has answered to M(cluster_compute.session.host_info). The value is
+        what M(cluster_compute.session.session_request) returned. If the session already waits, add its record as
+        C(waits).
     type: dict
   attempts:
     description:
-      - How often a launch plans anew where others were faster.
+      - How often a launch plans again if concurrent launches took the capacity.
     type: int
     default: 20
   from_queue:
     description:
-      - Whether a launch is one of the queue, which does not fail where the session cannot be started.
+      - Whether the launch comes from the queue. Such a launch does not fail if the session cannot be started.
     type: bool
     default: false
   regenerate_keys:
     description:
-      - Whether a launch makes all keys anew.
+      - Whether a launch replaces all keys.
     type: bool
     default: false
   hands_on:
     description:
-      - Whether what came of the verb is handed on to what follows, as M(ansible.builtin.set_stats) does it, in
-        C(cluster_compute_session).
+      - Whether to pass the outcome of the verb on to later jobs in C(cluster_compute_session), as
+        M(ansible.builtin.set_stats) does.
     type: bool
     default: false
   session_name:
     description:
       - Begins a teardown of this session, after every host of the play has removed it.
-      - The only session to put back for O(verb=repair); empty for all.
+      - With O(verb=repair), the only session to repair. Empty means all sessions.
     type: str
   fails:
     description:
-      - Whether a teardown fails where a host could not be reached or cleaned.
+      - Whether a teardown fails if a host could not be reached or cleaned.
     type: bool
     default: true
   begins:
     description:
-      - Begins a repair, or goes through the queue, after every host of the play has answered to
-        M(cluster_compute.session.host_info); for a repair with whole records.
+      - Begins a repair or a run through the queue, after every host of the play has answered to
+        M(cluster_compute.session.host_info). A repair needs whole records.
     type: bool
     default: false
   only_lost:
     description:
-      - Where the queue is gone through, whether only replicas of hosts that were lost find others. With O(session_name)
-        those of this session alone, whatever its request says.
+      - In a run through the queue, whether only to move replicas of lost hosts to other hosts. With O(session_name),
+        only those of this session are moved, whatever its request says.
     type: bool
     default: false
   moves_from:
-    description: Where the queue is gone through, hosts from which replicas of sessions move that outlive a host.
+    description:
+      - In a run through the queue, hosts whose replicas move to other hosts, if their sessions survive the loss of a
+        host.
     type: list
     elements: str
     default: []
   losses:
     description:
-      - Where the queue is gone through, ids of sessions that are known to miss hosts. Every host of the play but those
-        of O(unreachable) has to have answered of them, with C(peers_of) and whole records.
+      - In a run through the queue, ids of sessions that are known to have lost hosts. Every host of the play except
+        those of O(unreachable) must have answered about these sessions, with C(peers_of) and whole records.
     type: list
     elements: str
     default: []
   unreachable:
-    description: Where the queue is gone through, hosts that are known to be out of reach, and were not asked.
+    description: In a run through the queue, hosts that are known to be unreachable and were not contacted.
     type: list
     elements: str
     default: []
   leaks:
     description:
-      - Whether a repair removes parts of sessions that no record explains as well.
+      - Whether a repair also removes parts of sessions that have no record.
     type: bool
     default: false
   puts_back:
     description:
-      - Whether a repair puts back what is missing.
+      - Whether a repair restores what is missing.
     type: bool
     default: true
   requeue_from:
     description:
-      - Hosts that batch sessions leave for the queue, in a repair.
+      - In a repair, hosts whose batch sessions go back into the queue.
     type: list
     elements: str
     default: []
   outcome:
     description:
-      - What became of a launch that O(verb=schedule) has asked for, C(outcome) of its last state.
+      - The outcome of a launch that O(verb=schedule) requested, which is C(outcome) in its last state.
     type: dict
   state_of:
     description:
-      - A host of an earlier play whose state is the one to go on with in this play; it is returned as it is.
+      - A host of an earlier play whose state this play continues with. The state is returned unchanged.
     type: str
 seealso:
   - module: cluster_compute.session.session_step
@@ -142,7 +146,7 @@ EXAMPLES = r"""
   register: launch_state
   run_once: true
 
-- name: Decide what follows
+- name: Decide the next step
   cluster_compute.session.session_decide:
     verb: launch
     after: hold
@@ -152,43 +156,43 @@ EXAMPLES = r"""
 
 RETURN = r"""
 step:
-  description: What hosts do next; empty where the verb is over.
+  description: The next step of the hosts. Empty if the verb is over.
   returned: success
   type: str
   sample: hold
 title:
-  description: What people are told that they do.
+  description: Description of the step for people.
   returned: success
   type: str
 calls:
-  description: The modules that are called, with C(hosts), what each host is told.
+  description: The modules to call, with the arguments of each host in C(hosts).
   returned: success
   type: list
   elements: dict
 outcome:
-  description: What came of a launch that is over, C(session_name), C(status) and C(report).
+  description: The outcome of a finished launch, with C(session_name), C(status) and C(report).
   returned: for a launch that is over
   type: dict
 status:
-  description: V(SCHEDULED) for a launch whose session has a place; why there is none else.
+  description: V(SCHEDULED) if the session of the launch was placed, otherwise why it was not.
   returned: for a launch
   type: str
 play_hosts:
-  description: The hosts that the plain way of a launch has something to do for, at least one.
+  description: The hosts that have something to do in the normal steps of a launch, at least one.
   returned: for a launch
   type: list
   elements: str
 left:
-  description: The hosts that what only some launches need has something to do for; none where a launch is over.
+  description: The hosts that have something to do in steps that only some launches need. Empty if a launch is over.
   returned: for a launch
   type: list
   elements: str
 record:
   description: The record of the session with its plan.
-  returned: for a launch, null while there is no place
+  returned: for a launch, null while the session is not placed
   type: dict
 report:
-  description: What people are told, in full sentences.
+  description: Messages for people, in full sentences.
   returned: success
   type: list
   elements: str

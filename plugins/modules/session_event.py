@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_event
-short_description: Tell automation what came of draining hosts
+short_description: Report the outcome of draining hosts to automation
 version_added: 1.0.0
 description:
-  - Hands on what happened as an artifact, C(cluster_compute_event), as M(ansible.builtin.set_stats) does it, and sends
-    it to the receiver that C(cluster_compute_events) names; not in check mode.
-  - Fails where C(cluster_compute_events) names no receiver.
+  - Passes on what happened as the artifact C(cluster_compute_event), as M(ansible.builtin.set_stats) does, and sends it
+    to the receiver in C(cluster_compute_events). Does neither in check mode.
+  - Fails if the value of C(cluster_compute_events) does not name a receiver.
   - Runs on the controller and changes nothing.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -29,17 +29,18 @@ options:
     choices: [drain, undrain]
   answers:
     description:
-      - A mapping of the hosts that were named to the registered results of M(cluster_compute.session.host_drain).
-        Without it nothing has happened yet, and only C(cluster_compute_events) is checked.
+      - A mapping from the requested hosts to the registered results of M(cluster_compute.session.host_drain). Without
+        it, the module only checks C(cluster_compute_events).
     type: dict
   wait_seconds:
     description:
-      - For how long hosts waited for the end of sessions; those that are left failed to end then. 0 for no such wait.
+      - For how many seconds the hosts waited for sessions to end. Sessions that are left are then a failure. V(0) means
+        that no host waited.
     type: int
     default: 0
   failures:
     description:
-      - What went wrong beside what the hosts answered.
+      - Failures other than those that the hosts reported.
     type: list
     elements: str
     default: []
@@ -48,7 +49,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Hand on what happened
+- name: Report what happened
   cluster_compute.session.session_event:
     verb: drain
     answers: "{{ dict(drain_chosen | zip(drain_chosen | map('extract', hostvars, 'drain_answer'))) }}"
@@ -59,7 +60,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 failures:
-  description: Why it failed, in full sentences; empty where it did not.
+  description: Why it failed, in full sentences. Empty if it did not fail.
   returned: success
   type: list
   elements: str

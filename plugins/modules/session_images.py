@@ -10,10 +10,10 @@ module: session_images
 short_description: Bring the images of a session to a host
 version_added: 1.0.0
 description:
-  - Does what M(cluster_compute.session.session_decide) has decided for this host. Pulls images by their digests,
-    side by side; or gives an image to another host, or gets one from there or from the controller.
-  - Credentials of registries come from the variable C(cluster_compute_registries) of the host. They are handed to
-    Docker Engine and written nowhere. Ansible's pipelining is used in any case, so that no file holds them either.
+  - Performs what M(cluster_compute.session.session_decide) has decided for this host. It pulls images by their digests
+    in parallel, sends an image to another host, or receives one from there or from the controller.
+  - Credentials of registries come from the variable C(cluster_compute_registries) of the host. They are passed to
+    Docker Engine and never written to a file. For this reason, Ansible's pipelining is always used.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -22,18 +22,18 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: partial
-    details: Tells what would be fetched, but not whether it can be had.
+    details: Reports what would be fetched, but not whether it is available.
   diff_mode:
     support: none
 options:
   state:
     description:
-      - V(resolved) asks the registry for the digests of O(images).
+      - V(resolved) requests the digests of O(images) from the registry.
       - V(pulled) pulls O(pulls).
-      - V(loaded) brings O(transfer) from an archive on the controller.
-      - V(serving) starts a server that gives O(transfer) to one other host, then ends.
-      - V(received) gets O(transfer) from a server.
-      - V(ended) ends O(servers) that still wait.
+      - V(loaded) loads the image of O(transfer) from an archive on the controller.
+      - V(serving) starts a server that sends the image of O(transfer) to one other host and then ends.
+      - V(received) gets the image of O(transfer) from a server.
+      - V(ended) ends those of O(servers) that still wait.
     type: str
     choices: [resolved, pulled, loaded, serving, received, ended]
     required: true
@@ -45,18 +45,18 @@ options:
     default: []
   pulls:
     description:
-      - Images to pull, each with the C(reference) that it is given and the C(digest) by which it is pulled.
+      - Images to pull, each with the C(digest) by which it is pulled and the C(reference) that it gets.
     type: list
     elements: dict
     default: []
   transfer:
     description:
       - The C(reference) and the id (C(image)) of an image, and the names of C(sender) and C(receiver).
-      - C(content) tells what the image consists of where the receiver's store of images gives it another id.
+      - C(content) identifies the content of the image if it has another id in the receiver's image store.
     type: dict
   allowed:
     description:
-      - Ids of all images that the archive on the controller holds.
+      - Ids of all images in the archive on the controller.
     type: list
     elements: str
     default: []
@@ -66,26 +66,27 @@ options:
     type: path
   address:
     description:
-      - Address on which this host serves, or by which it reaches the server.
+      - Address on which this host serves, or at which it reaches the server.
     type: str
   source:
     description:
-      - Address of this host by which it reaches the server, with O(state=received). By default any.
+      - With O(state=received), the source address of this host for the connection to the server. By default any
+        address.
     type: str
   ports:
     description:
-      - First and last port of those that a server may use.
+      - First and last port that a server may use.
     type: list
     elements: int
     default: [8480, 8489]
   server:
     description:
-      - What V(serving) returned on the sender, with O(state=received).
+      - With O(state=received), what V(serving) returned on the sender.
     type: dict
     default: {}
   servers:
     description:
-      - The C(server) of each result of V(serving) that was of no use.
+      - The C(server) of each result of V(serving) whose server was not used.
     type: list
     elements: dict
     default: []
@@ -95,11 +96,11 @@ options:
     type: str
   token:
     description:
-      - Set by the action of this module.
+      - Set by the action plugin of this module.
     type: str
   logins:
     description:
-      - Set by the action of this module, as JSON.
+      - Set by the action plugin of this module, as JSON.
     type: str
 requirements:
   - cryptography
@@ -108,7 +109,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Pull what the session needs
+- name: Pull the images of the session
   cluster_compute.session.session_images:
     state: pulled
     pulls:
@@ -118,50 +119,51 @@ EXAMPLES = r"""
 
 RETURN = r"""
 digests:
-  description: By reference the digest that the registry has now.
+  description: By reference, the current digest in the registry.
   returned: with O(state=resolved)
   type: dict
 pulled:
-  description: By reference the C(id) of the image, the C(bytes) that came and the C(seconds) that it took.
+  description: By reference, the C(id) of the image, the C(bytes) received and the duration in C(seconds).
   returned: with O(state=pulled)
   type: dict
 problems:
-  description: By reference why it was not resolved or pulled.
+  description: By reference, why the image was not resolved or pulled.
   returned: with O(state=resolved) and O(state=pulled)
   type: dict
 denied:
   description:
-    - Those of RV(problems) that the registry does not have, or does not give to who asks. The others may come later.
+    - References of RV(problems) that the registry does not have, or for which it denies access. For the others, a later
+      attempt may succeed.
   returned: with O(state=resolved) and O(state=pulled)
   type: list
   elements: str
 port:
-  description: Where the server listens.
+  description: The port on which the server listens.
   returned: with O(state=serving)
   type: int
 fingerprint:
-  description: SHA-256 of the certificate that the server shows.
+  description: SHA-256 fingerprint of the server's certificate.
   returned: with O(state=serving)
   type: str
 server:
-  description: What tells the server's process from others.
+  description: Identity of the server's process.
   returned: with O(state=serving)
   type: dict
 bytes:
-  description: Size of the archive that came; 0 where the host had the image already.
+  description: Size of the received archive. 0 if the host already had the image.
   returned: with O(state=loaded) and O(state=received)
   type: int
 seconds:
-  description: How long that took.
+  description: How long it took.
   returned: with O(state=loaded) and O(state=received)
   type: float
 image:
   description:
-    - The id of the image that came, where this host's store gives it another one than the sender's; else empty.
+    - The id of the received image if it differs from the id on the sender, otherwise empty.
   returned: with O(state=received)
   type: str
 ended:
-  description: How many servers were still there.
+  description: How many servers still ran.
   returned: with O(state=ended)
   type: int
 """

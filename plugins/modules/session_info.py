@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_info
-short_description: Return all that is known of the sessions and hosts of a resource group
+short_description: Return the state of all sessions and hosts of a resource group
 version_added: 1.0.0
 description:
-  - Puts the facts of all hosts together and returns what they say, as data whose keys and order are stable.
-  - Of environment variables and of options of volume drivers only the names are returned, never the values.
+  - Combines the facts of all hosts into data whose keys and order are stable.
+  - Environment variables and options of volume drivers are returned as names only, never with their values.
   - Amounts of CPU are in thousandths, amounts of memory in bytes.
-  - Runs on the controller and changes nothing. The role C(info) asks the hosts and calls it.
+  - Runs on the controller and changes nothing. The role C(info) collects the facts of the hosts and calls it.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -22,24 +22,24 @@ extends_documentation_fragment:
 options:
   hosts:
     description:
-      - For each host the registered result of M(cluster_compute.session.host_info) with whole records.
+      - For each host, the registered result of M(cluster_compute.session.host_info) with whole records.
     type: dict
     required: true
   resource_group:
     description:
-      - Name of the inventory group that these hosts are.
+      - Name of the inventory group of these hosts.
     type: str
     default: cluster_compute_hosts
   session_name:
     description:
-      - The only session to return; empty for all. Hosts and findings are returned whole.
+      - The only session to return. Empty returns all. Hosts and findings are always complete.
     type: str
     default: ""
   for_everybody:
     description:
-      - Whether the answer is written for all to read. Then it has of each session what everybody may see. Otherwise it
-        also has the commands, the keys and the output that a report quotes of sessions which whoever runs this may
-        read.
+      - Whether the result is meant for all readers. It then contains only what everyone may see of each session.
+        Otherwise, for sessions that the user of this run may read, it also contains the commands, the keys and the
+        output that a report quotes.
     type: bool
     default: false
 seealso:
@@ -47,7 +47,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Learn of every session
+- name: Get the state of every session
   cluster_compute.session.session_info:
     hosts:
       h1: "{{ hostvars['h1']['info_host'] }}"
@@ -55,14 +55,14 @@ EXAMPLES = r"""
   register: info_answer
   run_once: true
 
-- name: Say where main1 of a session runs
+- name: Show where main1 of a session runs
   ansible.builtin.debug:
     msg: "{{ (info_answer.overview.sessions | selectattr('name', 'eq', 'train') | first).replicas[0].host }}"
 """
 
 RETURN = r"""
 overview:
-  description: All that is known, as data whose keys and order are stable.
+  description: The state of all hosts and sessions, as data whose keys and order are stable.
   returned: success
   type: dict
   contains:
@@ -89,7 +89,7 @@ overview:
           type: bool
           returned: always
         problem:
-          description: What is wrong with it, empty for nothing.
+          description: What is wrong with it. Empty if nothing is wrong.
           type: str
           returned: always
         labels:
@@ -97,7 +97,7 @@ overview:
           type: dict
           returned: always
         engine:
-          description: What Docker Engine says of itself, or null.
+          description: Properties of Docker Engine, or null.
           type: dict
           returned: always
         underlay:
@@ -106,12 +106,12 @@ overview:
           returned: always
         capacity:
           description:
-            - What sessions may use in all, or null. C(cpus), C(memory), C(replicas) (null for no limit),
+            - What sessions may use in total, or null. It has C(cpus), C(memory), C(replicas) (null for no limit),
               C(accelerators) by class, C(pinned_cpus).
           type: dict
           returned: always
         used:
-          description: What sessions hold of it, in the same form.
+          description: What sessions hold, in the same form.
           type: dict
           returned: always
         free:
@@ -119,12 +119,12 @@ overview:
           type: dict
           returned: always
         sessions:
-          description: Names of the sessions that hold anything of it.
+          description: Names of the sessions that hold resources of the host.
           type: list
           elements: str
           returned: always
     sessions:
-      description: Every session that is known, by name, those that wait and those that failed included.
+      description: All known sessions by name, including those that wait and those that failed.
       returned: always
       type: list
       elements: dict
@@ -138,7 +138,7 @@ overview:
           type: str
           returned: always
         owner:
-          description: Who asked for it.
+          description: The user who owns it.
           type: str
           returned: always
         status:
@@ -159,39 +159,39 @@ overview:
           type: str
           returned: always
         requested_mode:
-          description: The mode that was asked for, or null where only hosts that are away know it.
+          description: The requested mode, or null if only unreachable hosts have it.
           type: str
           returned: always
         size:
-          description: Number of replicas, or null where only hosts that are away know it.
+          description: Number of replicas, or null if only unreachable hosts have it.
           type: int
           returned: always
         max_size:
-          description: How far it may grow while it runs, or null where nobody said.
+          description: Maximum number of replicas while it runs, or null if none was set.
           type: int
           returned: always
         on_host_loss:
           description:
-            - What becomes of it when a host is lost, V(wait), V(replace) or V(end); null where only hosts that are away
-              know it.
+            - What happens to it when a host is lost, V(wait), V(replace) or V(end). Null if only unreachable hosts have
+              it.
           type: str
           returned: always
         priority:
-          description: Its priority, or null where only hosts that are away know it.
+          description: Its priority, or null if only unreachable hosts have it.
           type: int
           returned: always
         readable:
           description:
-            - Whether whoever asks may read the session. Otherwise its commands, its keys, what a newer release added,
-              and lines of programs in reports are left empty.
+            - Whether the user of this run may read the session. Otherwise its commands, its keys, what a newer release
+              added, and lines of programs in reports are empty.
           type: bool
           returned: always
         resource_group:
-          description: The group that was asked for, or null where only hosts that are away know it.
+          description: The requested group, or null if only unreachable hosts have it.
           type: str
           returned: always
         request:
-          description: What was asked for, with names only of environment variables; or null.
+          description: The request, with only the names of environment variables, or null.
           type: dict
           returned: always
         network:
@@ -203,11 +203,11 @@ overview:
           type: dict
           returned: always
         ssh_port:
-          description: Port of the host of C(main1) by which its owner logs in, or null.
+          description: Port on the host of C(main1) at which its owner logs in, or null.
           type: int
           returned: always
         report:
-          description: Why it waits or failed, as lines.
+          description: Why it waits or failed, as a list of lines.
           type: list
           elements: str
           returned: always
@@ -220,19 +220,18 @@ overview:
           description:
             - When it ends by C(session_max_duration) and C(session_max_idle) - C(max_duration), C(max_idle) and
               C(end_warning) in seconds -, for how long it has run (C(ran)) and was not used (C(idle)), null unless
-              usage was measured, and all of it in words (C(message)). Null where it has neither.
+              usage was measured, and a summary as text (C(message)). Null if it has neither.
           type: dict
           returned: always
         replicas:
           description:
-            - Its replicas in rank order. What the plan says of each (C(name), C(role), C(index), C(rank),
+            - Its replicas in rank order. Each has the values of the plan (C(name), C(role), C(index), C(rank),
               C(local_rank), C(node_rank), C(host), C(address), C(container), C(image), C(resources), C(devices),
-              C(ports), C(mounts), and more), C(image_id) and C(image_digest), which say what its image is, and
-              C(status), C(exit_code), C(oom_killed), C(finished), C(restarts), C(stopped) (why the host stopped
-              it, empty where it did not) and C(usage).
-            - The status is that of its container in capitals, such as V(RUNNING) or V(EXITED); V(FAILED) for one that
-              failed, V(MISSING) for none, V(UNKNOWN) where its host cannot be
-              asked.
+              C(ports), C(mounts), and more), C(image_id) and C(image_digest), which identify its image, and C(status),
+              C(exit_code), C(oom_killed), C(finished), C(restarts), C(stopped) (why the host stopped it, empty if it
+              did not) and C(usage).
+            - The status is that of its container in capitals, such as V(RUNNING) or V(EXITED); It is V(FAILED) if the
+              replica failed, V(MISSING) if there is no container, and V(UNKNOWN) if its host cannot be contacted.
           type: list
           elements: dict
           returned: always
@@ -242,31 +241,34 @@ overview:
           elements: dict
           returned: always
         failures:
-          description: Replicas that failed and have not been started again, each with exit code and a sentence.
+          description: Replicas that failed and have not been started again, each with its exit code and a sentence.
           type: list
           elements: dict
           returned: always
     pending:
-      description: The queue in order, each with position, name, owner and its share in percent, priority, size and why.
+      description:
+        - The queue in order. Each entry has position, name, owner and the owner's share in percent, priority, size and
+          the reason why it waits.
       returned: always
       type: list
       elements: dict
     waiting_elsewhere:
       description:
         - Sessions that wait in other resource groups which share hosts with this one, each with C(session_name),
-          C(session_id), C(owner), C(resource_group) and C(reason), sentences. Only runs for their group launch them.
+          C(session_id), C(owner), C(resource_group) and C(reason) in sentences. Only runs for their own group launch
+          them.
       returned: always
       type: list
       elements: dict
     shares:
       description:
-        - Owners whose sessions have used anything of late, who used most first, each with C(owner), C(use) in CPU
-          seconds and C(percent) of the use of all. Empty where the site gives owners no shares.
+        - Owners whose sessions have used resources recently, sorted by use, highest first. Each has C(owner), C(use) in
+          CPU seconds and C(percent) of the total use. Empty if the site does not give owners shares.
       returned: always
       type: list
       elements: dict
     findings:
-      description: What is not as it should be, as sentences.
+      description: Problems that were found, as sentences.
       returned: always
       type: list
       elements: str

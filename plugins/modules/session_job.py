@@ -10,10 +10,10 @@ module: session_job
 short_description: Run a command in the replicas of one host, without waiting for it
 version_added: 1.0.0
 description:
-  - With O(state=started) starts a command in replicas of a session on this host. A process of the host keeps what it
-    writes and how it ends, and ends it when its time is over; neither the controller nor a connection is needed for
-    that. M(cluster_compute.session.session_output) reads both.
-  - With O(state=stopped) ends a job - its processes are asked to end, and killed after ten seconds.
+  - With O(state=started), starts a command in replicas of a session on this host. A process on the host stores the
+    output and the exit status of the command, and ends the command at its timeout. This does not need the controller or
+    a connection. M(cluster_compute.session.session_output) reads the output and the exit status.
+  - With O(state=stopped), ends a job. Its processes get a signal to end, and are killed after ten seconds.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -44,7 +44,7 @@ options:
     required: true
   "on":
     description:
-      - Where the job runs, replicas to the names of their hosts. Required with O(state=started).
+      - Where the job runs, as a mapping from replicas to the names of their hosts. Required with O(state=started).
     type: dict
   host:
     description:
@@ -57,46 +57,47 @@ options:
     elements: str
   env:
     description:
-      - Environment variables beyond those of the replica, as a mapping or as text with one C(NAME=value) a line. Their
-        values are in no result.
+      - Environment variables in addition to those of the replica, as a mapping or as text with one C(NAME=value) per
+        line. Their values are never in a result.
     type: raw
     default: {}
   directory:
     description:
-      - Directory to run in; empty for that of the image.
+      - Working directory. Empty uses that of the image.
     type: str
     default: ""
   user:
     description:
-      - User to run as; empty for that of the image.
+      - User to run as. Empty uses that of the image.
     type: str
     default: ""
   timeout:
     description:
-      - Seconds after which the command is ended; V(0) for never.
+      - Seconds after which the command is ended. V(0) means never.
     type: int
     default: 0
   once:
     description:
-      - Whether a job that was started before is left as it is, run or ended.
+      - Whether to leave a job unchanged if it was started before, whether it still runs or has ended.
     type: bool
     default: false
   requeue:
     description:
-      - With O(state=stopped) whether it is stopped to begin anew elsewhere, as a batch command whose session goes back
-        into the queue; this waits until it has ended. One that has ended by itself meanwhile has ended.
+      - With O(state=stopped), whether the job is stopped so that it can start again elsewhere, such as a batch command
+        whose session goes back into the queue. The module then waits until the job has ended. A job that ended by
+        itself in the meantime counts as ended.
     type: bool
     default: false
   warn_alone:
     description:
-      - With O(state=started) whether to look for processes that were started with C(WORLD_SIZE=1) although the session
-        has several replicas, as by a launcher that does not know of them.
+      - With O(state=started), whether to look for processes that were started with C(WORLD_SIZE=1) although the session
+        has several replicas. A launcher that does not use the other replicas starts such processes.
     type: bool
     default: true
   output_size:
     description:
-      - Most bytes that are kept of what it writes in each replica, the newest ones, as a number or with a unit. V(0)
-        stands for the default, as a job could not be collected without.
+      - How many bytes of output to keep for each replica, as a number or with a unit. The newest output is kept. V(0)
+        means the default, because the result of a job cannot be collected without its output.
     type: str
     default: 16m
 seealso:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_jobs
-short_description: Check what job is asked for
+short_description: Check the request for a job
 version_added: 1.0.0
 description:
   - Reads the variables whose names begin with C(job_) and reports everything that is wrong with them. The values of
-    C(job_env) are not returned; they are read again when the command is started.
+    C(job_env) are not returned. They are read again when the command starts.
   - Runs on the controller and changes nothing.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -32,7 +32,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 request:
-  description: What is asked for.
+  description: The checked request.
   returned: success
   type: dict
 """

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_login
-short_description: Write what the owner's SSH client has to know of a session
+short_description: Return the SSH client configuration for the owner of a session
 version_added: 1.0.0
 description:
-  - Returns an SSH client configuration and the host keys that belong to it, by which the owner of a session logs in to
-    its main replica and, through it, to every other.
-  - Fails for a session that is not there, waits, has ended, or was launched without C(session_authorized_keys).
+  - Returns an SSH client configuration and the host keys for it. With them, the owner of a session logs in to its main
+    replica and, through it, to every other replica.
+  - Fails if the session does not exist, waits, has ended, or was launched without C(session_authorized_keys).
   - Runs on the controller and changes nothing.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -23,8 +23,8 @@ extends_documentation_fragment:
 options:
   hosts:
     description:
-      - A mapping of the hosts of the resource group to the registered results of M(cluster_compute.session.host_info),
-        each with its option O(cluster_compute.session.host_info#module:ways_in).
+      - A mapping from the hosts of the resource group to the registered results of
+        M(cluster_compute.session.host_info), each with its option O(cluster_compute.session.host_info#module:ways_in).
     type: dict
     required: true
   session_name:
@@ -39,12 +39,12 @@ options:
     required: true
   directory:
     description:
-      - The folder on the controller in which the files are to lie.
+      - The directory on the controller for the files.
     type: str
     required: true
   identity_file:
     description:
-      - The owner's private key, where it is none that SSH tries by itself. It is not read.
+      - The owner's private key. Needed only if SSH does not try this key by default. The file is not read.
     type: str
     default: ""
 seealso:
@@ -52,7 +52,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Write what the owner's SSH client has to know
+- name: Get the owner's SSH client configuration
   cluster_compute.session.session_login:
     hosts: "{{ dict(ansible_play_hosts_all | zip(ansible_play_hosts_all | map('extract', hostvars, 'login_host'))) }}"
     session_name: train
@@ -64,7 +64,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 directory:
-  description: The folder, as an absolute path.
+  description: The directory, as an absolute path.
   returned: success
   type: str
 files:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_logs
-short_description: Check what of a session's output is asked for, and show it
+short_description: Check a request for output of a session, and show the output
 version_added: 1.0.0
 description:
-  - With O(state=checked) reads the variables whose names begin with C(logs_) and reports everything that is wrong with
+  - With O(state=checked), reads the variables whose names begin with C(logs_) and reports everything that is wrong with
     them.
-  - With O(state=shown) puts in order of time what the hosts of C(logs_state) have read, C(logs_answer), shows it and
-    saves it where that is asked for.
+  - With O(state=shown), sorts the output that the hosts of C(logs_state) have read (C(logs_answer)) by time and shows
+    it. Also saves it if that was requested.
   - Runs on the controller.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -38,7 +38,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Show what was written, in order of time
+- name: Show the output in order of time
   cluster_compute.session.session_logs:
     state: shown
   run_once: true
@@ -46,11 +46,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 request:
-  description: What is asked for.
+  description: The checked request.
   returned: with O(state=checked)
   type: dict
 notes:
-  description: What is missing and why, full sentences.
+  description: What is missing and why, in full sentences.
   returned: with O(state=shown)
   type: list
   elements: str

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_output
-short_description: Read what the replicas of one host wrote
+short_description: Read the output of the replicas on one host
 version_added: 1.0.0
 description:
-  - With O(state=known) tells which sessions of a name this host has a record or output of.
-  - With O(state=read) returns what the replicas of a session wrote on this host, those that were removed since
-    included. With O(follow_seconds) goes on for so long and shows lines as they come.
-  - With O(state=pruned) removes output that has been kept for long enough, and what ended runs left that tried
-    the engine or examined an image.
+  - With O(state=known), returns the sessions of a name for which this host has a record or output.
+  - With O(state=read), returns the output of the replicas of a session on this host, including replicas that were
+    removed since. With O(follow_seconds), continues for that time and shows new lines as they arrive.
+  - With O(state=pruned), removes output whose retention time is over, and leftovers of ended runs that tested the
+    engine or examined an image.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -39,75 +39,78 @@ options:
     type: str
   session_id:
     description:
-      - Identifier of the session. Required with O(state=read); narrows O(state=known).
+      - Identifier of the session. Required with O(state=read). With O(state=known), returns only this session.
     type: str
   replicas:
     description:
-      - Replicas to read; empty for all.
+      - Replicas to read. Empty reads all.
     type: list
     elements: str
     default: []
   since:
     description:
-      - Where to begin - C(seconds) before now by this host's clock, or a C(time) as engines write it. Empty for all.
+      - Where to begin - C(seconds) before now by this host's clock, or a C(time) in the format of Docker Engine. Empty
+        reads everything.
     type: dict
     default: {}
   tail:
     description:
-      - Most lines of each replica, the newest of those that O(grep) leaves.
+      - Maximum number of lines of each replica. The newest lines that match O(grep) are returned.
     type: int
   job:
     description:
-      - Job to read; empty for all that was written, V(none) for what no job wrote.
+      - Job whose output to read. Empty reads all output, V(none) reads output that does not come from a job.
     type: str
     default: ""
   states:
     description:
-      - With O(state=known) whether C(members) tells what the replicas are doing, which only their engine knows.
+      - With O(state=known), whether C(members) includes the states of the replicas, which have to be requested from the
+        engine.
     type: bool
     default: false
   grep:
     description:
-      - Regular expression of Python that lines have to hold.
+      - Python regular expression that lines have to match.
     type: str
     default: ""
   size:
     description:
-      - Most bytes of each replica in one answer, the newest ones.
+      - Maximum number of bytes of each replica in one answer. The newest output is returned.
     type: int
     default: 1048576
   follow_seconds:
     description:
-      - For how long to go on reading; not at all with V(0). Ends sooner where nothing that is read runs any more.
+      - For how many seconds to follow the output. V(0) does not follow. Ends sooner if nothing that is read still runs.
     type: float
     default: 0
   width:
     description:
-      - With O(follow_seconds) the width of the column of names in what is shown.
+      - With O(follow_seconds), the width of the name column.
     type: int
     default: 0
   timestamps:
     description:
-      - With O(follow_seconds) whether times are shown.
+      - With O(follow_seconds), whether times are shown.
     type: bool
     default: false
   positions:
     description:
-      - Where an earlier call ended, as it returned it.
+      - Where an earlier call ended, as that call returned it.
     type: dict
   wait:
     description:
-      - Seconds after which the module answers although nothing new was written. The action that follows sets it.
+      - Seconds after which the module returns even if nothing new was written. The action plugin sets it to follow the
+        output.
     type: float
     default: 0
   days:
     description:
-      - With O(state=pruned) days for which output is kept after its session has ended.
+      - With O(state=pruned), for how many days to keep output after its session has ended.
     type: int
     default: 7
   sessions:
     description:
-      - With O(state=pruned) sessions that have ended of which it is kept at most.
+      - With O(state=pruned), for how many ended sessions to keep output.
     type: int
     default: 50
 seealso:
@@ -125,20 +128,22 @@ EXAMPLES = r"""
 RETURN = r"""
 sessions:
   description:
-    - Sessions with C(id), C(status) and C(hosts) of the record here, if there is one, C(ended) in seconds since 1970,
-      if there is output, C(members), the replicas that run here, C(replicas), which tells of removed ones how they
-      ended, and C(jobs) with their commands and where they run.
+    - The sessions. C(id), C(status) and C(hosts) come from the record on this host, if there is one. C(ended) is in
+      seconds since 1970, if there is output. C(members) are the replicas that run here, C(replicas) contains how
+      removed replicas ended, and C(jobs) has the jobs with their commands and where they run.
   returned: with O(state=known)
   type: list
   elements: dict
 sources:
-  description: For each replica its C(lines), each a list of time, C(out) or C(err), and text, and how many older ones
-    were C(left_out) for want of O(size).
+  description:
+    - For each replica its C(lines), each a list of time, C(out) or C(err), and text, and how many older ones were
+      C(left_out) because of O(size).
   returned: with O(state=read)
   type: list
   elements: dict
 jobs:
-  description: For each job that was read, and each replica here, its C(status), C(exit_code) and why it has none.
+  description:
+    - For each job that was read, and each replica here, its C(status), and its C(exit_code) or why it has none.
   returned: with O(state=read)
   type: list
   elements: dict
@@ -147,11 +152,12 @@ positions:
   returned: with O(state=read)
   type: dict
 running:
-  description: How many replicas and jobs run on this host, or with O(job) in how many replicas it runs.
+  description: How many replicas and jobs run on this host. With O(job), in how many replicas the job runs.
   returned: with O(state=read)
   type: int
 leftovers:
-  description: What was, or would be, removed of ended runs that tried the engine or examined an image.
+  description:
+    - Leftovers of ended runs that were, or would be, removed. Such runs tested the engine or examined an image.
   returned: with O(state=pruned)
   type: list
   elements: str

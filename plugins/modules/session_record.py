@@ -7,14 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_record
-short_description: Keep on a host what has to be known of sessions that it may carry no replica of
+short_description: Store session records on a host that may carry no replica of these sessions
 version_added: 1.0.0
 description:
-  - Writes records down that this host has not, or has in an older revision. An older revision never replaces a newer
+  - Stores records that this host does not have, or has in an older revision. An older revision never replaces a newer
     one.
-  - Sets and forgets tombstones, which tell that a host has to be cleaned of a session when it is back.
-  - Shortens to a line what an earlier release wrote of sessions that have ended, and removes lines that are settled and
-    old, or more than are kept.
+  - Adds and removes tombstones. A tombstone records that a session has to be removed from a host when the host is
+    reachable again.
+  - Shortens records of ended sessions from earlier releases to one line. Removes lines that are settled and old, or
+    that exceed the number to keep.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -36,17 +37,18 @@ options:
     default: []
   lease_owner:
     description:
-      - The run of a launch that may hold the names of these sessions here, which their records do from now on.
+      - The run of a launch that may hold the names of these sessions on this host. The records hold the names from now
+        on.
     type: str
   tombstones:
     description:
-      - The tombstones to set, each with C(id), C(name) and C(hosts), the hosts that could not be reached.
+      - The tombstones to add, each with C(id), C(name) and C(hosts), the hosts that could not be reached.
     type: list
     elements: dict
     default: []
   forget:
     description:
-      - Identifiers of sessions whose tombstones have done their work.
+      - Identifiers of sessions whose tombstones are no longer needed.
     type: list
     elements: str
     default: []
@@ -58,12 +60,12 @@ options:
     default: []
   output_days:
     description:
-      - Days for which such a line is kept.
+      - For how many days to keep such a line.
     type: int
     default: 7
   output_sessions:
     description:
-      - Sessions that have ended of which a line is kept at most, the newest ones.
+      - For how many ended sessions to keep a line. The newest ones are kept.
     type: int
     default: 50
 seealso:
@@ -71,7 +73,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep the request of a session that waits
+- name: Store the request of a waiting session
   cluster_compute.session.session_record:
     records: ["{{ launch_state.record }}"]
 """

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_repair
-short_description: Put back what is missing of the sessions that run on a host
+short_description: Restore missing parts of the sessions that run on a host
 version_added: 1.0.0
 description:
-  - Compares the host with the records of all its sessions, and puts back exactly what is missing - containers, links,
-    forwarding entries, networks, keys, files, records, reservations - in one call, however many sessions there are.
-  - Files of the state directory that cannot be trusted are set aside, never deleted, and made anew from what other
-    hosts, or labels on this one, know.
-  - In check mode tells what differs.
+  - Compares the host with the records of all its sessions, and restores exactly what is missing - containers, links,
+    forwarding entries, networks, keys, files, records and reservations. One call covers all sessions.
+  - Files in the state directory that cannot be trusted are set aside, never deleted. They are created again from the
+    data on other hosts, or from labels on this one.
+  - In check mode, reports the differences.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -35,59 +35,60 @@ options:
     required: true
   known_as:
     description:
-      - Name of this host in the plans of sessions that call it otherwise, by session.
+      - By session, the name of this host in plans that use another name for it.
     type: dict
     default: {}
   session_name:
     description:
-      - The only session to look at; empty for all.
+      - The only session to repair. Empty repairs all.
     type: str
     default: ""
   allocatable:
     description:
-      - What sessions may use of this host in all. A place that a session has lost is only taken again where it is free;
-        without this it is not asked for.
+      - What sessions may use of this host in total. Lost reservations of a session are only restored if the resources
+        are free. Without this option, that is not checked.
     type: dict
   mount_roots:
     description:
-      - Folders below which sessions may mount paths of this host. A record from a label or another host is refused
-        where its plan has others.
+      - Directories below which sessions may mount paths of this host. A record from a label or another host is rejected
+        if its plan mounts other paths.
     type: list
     elements: str
     default: []
   volume_drivers:
     description:
-      - Drivers whose volumes sessions may mount on this host, likewise.
+      - Drivers whose volumes sessions may mount on this host. Records with other drivers are rejected in the same way.
     type: list
     elements: str
     default: []
   records:
     description:
-      - Records by session as other hosts know them; a newer revision, or one that is missing here, is taken over.
+      - Records by session, as other hosts have them. This host takes over newer revisions and records that it does not
+        have.
     type: dict
     default: {}
   public_keys:
     description:
-      - Public keys of replicas, by session, as other hosts know them.
+      - Public keys of replicas, by session, as other hosts have them.
     type: dict
     default: {}
   conflicting:
     description:
-      - Ids of sessions of whose records hosts have two contents in one revision. They are left as they are.
+      - Ids of sessions whose record differs between hosts although the revision is the same. They are not changed.
     type: list
     elements: str
     default: []
   apart:
     description:
-      - Ids of sessions of which the controller does not reach most of the other hosts. Whether this host still carries
-        their replicas it asks those hosts by itself, and starts nothing where they do not say so.
+      - Ids of sessions for which the controller cannot reach most of the other hosts. This host itself requests from
+        those hosts whether it still carries the replicas, and starts nothing unless they confirm it.
     type: list
     elements: str
     default: []
   waiting:
     description:
-      - Ids of sessions whose replicas that come to this host in place of lost ones are not started yet, as other hosts
-        have not let go of the lost host.
+      - Ids of sessions with replicas that replace lost ones on this host. These replicas are not started yet, because
+        other hosts have not yet released the lost host.
     type: list
     elements: str
     default: []
@@ -99,7 +100,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Put back what is missing
+- name: Restore missing parts
   cluster_compute.session.session_repair:
     host: "{{ inventory_hostname }}"
     session_name: demo
@@ -114,11 +115,11 @@ actions:
   sample:
     - create link ccx3614fdf3
 sessions:
-  description: For each session of which anything was missing its name, what was done, and what could not be done.
+  description: For each session with missing parts, its name, what was done, and what could not be done.
   returned: always
   type: dict
 public_keys:
-  description: For each session the public keys of the replicas on this host.
+  description: For each session, the public keys of the replicas on this host.
   returned: always
   type: dict
 """

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_request
-short_description: Check what a user asks for before any host is touched
+short_description: Check the request of a user before any host is contacted
 version_added: 1.0.0
 description:
-  - Reads the request from the variables whose names begin with C(session_), from wherever Ansible has them, checks it,
-    and reports everything that is wrong with it at once.
+  - Reads the request from all Ansible variables whose names begin with C(session_), checks it, and reports everything
+    that is wrong with it at once.
   - Runs on the controller and changes nothing.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -21,16 +21,18 @@ extends_documentation_fragment:
 options:
   only:
     description:
-      - V(launch) checks the whole request; V(name) only the session's name and its resource group, which is all that
-        a playbook for an existing session needs; V(group) only the resource group, and the name where one is given.
+      - V(launch) checks the whole request.
+      - V(name) checks only the session's name and its resource group, which is all that a playbook for an existing
+        session needs.
+      - V(group) checks only the resource group, and the name if one is given.
     type: str
     choices: [launch, name, group]
     default: launch
   own:
     description:
-      - Variables of the request of a playbook that has a session of its own. Of the user's variables count besides
-        C(session_resource_group), C(session_image), C(session_image_pull), C(session_image_archive), C(session_owner)
-        and C(session_encrypted), which may be the same for all sessions of a site.
+      - Request variables of a playbook that has its own session. The user's C(session_resource_group),
+        C(session_image), C(session_image_pull), C(session_image_archive), C(session_owner) and C(session_encrypted)
+        also apply, because they may be the same for all sessions of a site. Other variables of the user are ignored.
     type: dict
 seealso:
   - module: cluster_compute.session.session_decide
@@ -44,7 +46,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 session_name:
-  description: Name of the session; empty where O(only=group) and none is given.
+  description: Name of the session. Empty with O(only=group) if none is given.
   returned: success
   type: str
 resource_group:
@@ -62,38 +64,38 @@ paths:
   type: list
   elements: str
 only_hosts:
-  description: Hosts that the session may use, all of the group where there are none.
+  description: Hosts that the session may use. If empty, all hosts of the group.
   returned: when O(only=launch)
   type: list
   elements: str
 excluded_hosts:
-  description: Hosts that the session leaves out.
+  description: Hosts that the session does not use.
   returned: when O(only=launch)
   type: list
   elements: str
 request:
-  description: The request in the form that records carry.
+  description: The request in the form in which records store it.
   returned: when O(only=launch)
   type: dict
 owner:
-  description: Whose session it is - C(session_owner), or the user of AWX, or the user who runs Ansible.
+  description: The owner of the session - C(session_owner), or the AWX user, or the user who runs Ansible.
   returned: when O(only=launch)
   type: str
 shared_with:
-  description: Who else may change, enter and read the session.
+  description: Other users who may change, enter and read the session.
   returned: when O(only=launch)
   type: list
   elements: str
 recreate:
-  description: Whether a session of the same name that was asked for differently is replaced.
+  description: Whether to replace a session of the same name that was requested with a different specification.
   returned: when O(only=launch)
   type: bool
 wait:
-  description: Whether the launch waits until there is room.
+  description: Whether the launch waits until there is capacity.
   returned: when O(only=launch)
   type: bool
 wait_seconds:
-  description: For how long it waits at most.
+  description: For how many seconds it waits at most.
   returned: when O(only=launch)
   type: int
 """

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_step
-short_description: Do on a host what the state of a verb names for it
+short_description: Run the step of a verb on a host
 version_added: 1.0.0
 description:
   - Reads the state that M(cluster_compute.session.session_decide) returned from the variable of the verb, for example
-    C(launch_state), and calls the modules that it names for this host, in order, up to the first that fails.
+    C(launch_state), and calls the modules that it names for this host, in order. Stops after the first module that
+    fails.
   - A host that has nothing to do is skipped.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -26,20 +27,20 @@ attributes:
 options:
   verb:
     description:
-      - The verb whose step it is.
+      - The verb to which the step belongs.
     type: str
     required: true
     choices: [check_pairs, launch, logs, preflight, repair, run_job, schedule, teardown]
   step:
     description:
-      - The step that is meant; where the state names another, the host is skipped. Any step where this is not given.
+      - The step to run. If the state names another step, the host is skipped. Without this option, any step is run.
     type: str
 seealso:
   - module: cluster_compute.session.session_decide
 """
 
 EXAMPLES = r"""
-- name: Hold the place on every host of the plan, and make the keys
+- name: Reserve resources on every host of the plan, and create the keys
   cluster_compute.session.session_step:
     verb: launch
     step: hold
@@ -50,8 +51,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: What the modules returned where there was more than one; what the module returned comes as it is else.
-  returned: where a host has more than one call in a step
+  description:
+    - The results of the modules, if there was more than one. The result of a single module is returned unchanged.
+  returned: if a host has more than one call in a step
   type: list
   elements: dict
 """

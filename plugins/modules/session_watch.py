@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_watch
-short_description: Wait until sessions on any host give room back
+short_description: Wait until sessions on any host release capacity
 version_added: 1.0.0
 description:
-  - Waits until what sessions hold on this host, or what waits in the queue, is no longer what it was, or until another
-    host of the same task has seen such a change, or until the time is up.
+  - Waits until there is a change in what sessions hold on this host or in the queue. Also returns when another host of
+    the same task has seen such a change, or when the time is up.
   - Changes nothing.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -23,27 +23,27 @@ extends_documentation_fragment:
 options:
   session_name:
     description:
-      - Session that waits; what changes of itself does not count.
+      - Session that waits. Changes of this session itself do not count.
     type: str
     required: true
   signature:
     description:
-      - What this host was like, as M(cluster_compute.session.host_info) returned it.
+      - The signature of this host, as M(cluster_compute.session.host_info) returned it.
     type: str
     required: true
   rendezvous_key:
     description:
-      - A name that all hosts of this task have in common, and no other task.
+      - A name that is the same for all hosts of this task, and that no other task uses.
     type: str
     required: true
   pause:
     description:
-      - Seconds to wait at least, so that many changes in a row do not count one by one.
+      - Minimum number of seconds to wait, so that many changes in a row are handled together.
     type: float
     default: 1
   seconds:
     description:
-      - Seconds to wait at most.
+      - Maximum number of seconds to wait.
     type: float
     required: true
 seealso:
@@ -51,7 +51,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Wait until there may be room
+- name: Wait until there may be capacity
   cluster_compute.session.session_watch:
     session_name: train
     signature: "{{ launch_host.host.signature }}"

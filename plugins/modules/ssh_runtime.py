@@ -7,13 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ssh_runtime
-short_description: Build the SSH server and client that replicas of any image get
+short_description: Build the SSH server and client for replicas of any image
 version_added: 1.0.0
 description:
-  - Makes a folder on the host that holds the distribution's OpenSSH - server, C(ssh), C(scp), C(sftp) - with its
-    loader, its libraries and its licences, relocated to the place where replicas find it. Their images need none of it.
-  - A server that is not installed on the host is taken from the distribution's packages without being installed.
-  - Run again after OpenSSH or a library of it was updated, it brings the folder to the new state.
+  - Creates a directory on the host with the distribution's OpenSSH - server, C(ssh), C(scp) and C(sftp) - and its
+    loader, libraries and licences. The files are relocated to the path at which replicas see them, so images do not
+    need to contain OpenSSH.
+  - If the server is not installed on the host, its files are taken from the distribution's package without installing
+    it.
+  - Run it again after an update of OpenSSH or one of its libraries, to update the directory.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -35,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: Where the folder lies on the host.
+  description: Path of the directory on the host.
   returned: success
   type: str
   sample: /usr/local/lib/cluster-compute/ssh-runtime
