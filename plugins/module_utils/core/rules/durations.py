@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""For how long a session may run, and for how long without use: what a host remembers of its part, and what follows.
+"""How long a session may run, and how long without use: what a host remembers of its part, and what follows from it.
 
-A host looks again and again, and counts the time between two looks by its own clock since boot. What it was down for
-does not count, and no calendar clock has a say. So a reboot ends no session early, and none is kept by reboots beyond
-its time by more than the host was down. Of a session on several hosts each keeps the time of its own part.
+A host checks its part periodically, and measures the time between two checks by its own clock since boot. Time during
+which it was down does not count, and the calendar clock does not matter. So a reboot ends no session early, and
+repeated reboots prolong a session by no more than the time the host was down. In a session on several hosts each host
+measures the time of its own part.
 
 Annotations are types here, not text, as the decoder reads them.
 """
@@ -18,20 +19,20 @@ from typing import Any, Optional
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import format_span
 
 IDLE_CPU = 0.05
-"""CPUs that a replica may use and still be idle: interpreters that wait, and what frameworks do to stay in touch."""
+"""CPUs that a replica may use and still count as idle: interpreters that wait, and the keep-alives of frameworks."""
 IDLE_TRAFFIC = 128.0
-"""Bytes a second, in and out, that a replica may have on its network and still be idle."""
+"""Bytes a second, in and out, that a replica may transfer on its network and still count as idle."""
 SHORTEST_LOOK = 10.0
-"""Seconds below which a rate between two looks says nothing."""
+"""Seconds between two checks below which a rate means nothing."""
 LONGEST_LOOK = 900.0
-"""Seconds after which a look says nothing of the time before it: a short use would drown in the mean."""
+"""Seconds after which a check proves nothing about the time before it: the mean would hide a short use."""
 BETWEEN_LOOKS = 60.0
-"""Seconds between two looks at most where the host's timer runs, which it does each minute with cron."""
+"""Seconds between two checks at most while the host's timer runs, which it does each minute with cron."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request says of the end of its session, in seconds; None for no limit, and for no warning."""
+    """Limits that a request sets for its session, in seconds; None for no limit, and for no warning."""
 
     max_duration: Optional[int] = None
     max_idle: Optional[int] = None
@@ -39,13 +40,13 @@ class Limits:
 
     @property
     def exist(self) -> bool:
-        """Whether there is anything to keep time of."""
+        """Whether any limit is set."""
         return self.max_duration is not None or self.max_idle is not None
 
 
 @dataclass(frozen=True)
 class Counters:
-    """What a replica has used since it was started: seconds of CPU, and bytes in and out on its network."""
+    """Resources that a replica has used since its start: seconds of CPU, and bytes in and out on its network."""
 
     cpu: float
     traffic: float
@@ -53,11 +54,11 @@ class Counters:
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at a host's part of a session.
+    """One check of a host's part of a session.
 
-    boot: which boot of the host. clock: seconds since that. started: seconds since the first of the replicas here was
-    started in this boot; 0 where none runs. replicas: those that run, None where nobody looked. in_use: whether a job
-    or an app runs there, or somebody is logged in.
+    boot: identifies the boot of the host. clock: seconds since that boot. started: seconds since the first of the
+    replicas here was started in this boot; 0 if none runs. replicas: those that run, None if they were not counted.
+    in_use: whether a job or an app runs there, or a user is logged in.
     """
 
     boot: str
@@ -69,7 +70,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Times:
-    """What a host remembers of its part. ran, idle: seconds. warned: what *ran* was at the warning; None before it."""
+    """Times that a host stores for its part. ran, idle: seconds. warned: *ran* at the warning; None before it."""
 
     boot: str
     clock: float
@@ -81,8 +82,8 @@ class Times:
 
 @dataclass(frozen=True)
 class PartTimes:
-    """What a host tells of its part. ran, idle: seconds, None where they were not asked for. over: why its time is
-    over, a sentence, empty before. is_idle: whether nobody has used it for so long that it may end.
+    """Times that a host reports for its part. ran, idle: seconds, None if they were not requested. over: why its time
+    is over, a sentence, empty before. is_idle: whether it has been unused for so long that it may end.
     """
 
     over: str = ""
@@ -98,11 +99,11 @@ def limits_of(request: Optional[Mapping[str, Any]]) -> Limits:
 
 
 def after_look(before: Optional[Times], sample: Sample) -> Times:
-    """Return what a host remembers after a look; whatever is not known counts as use."""
+    """Return the times that a host stores after a check; whatever is not known counts as use."""
     if before is None:
         return Times(sample.boot, sample.clock, sample.started, 0.0, sample.replicas or {})
     if before.boot != sample.boot:
-        # Its programs have begun anew with the boot.
+        # Its programs have started again with the boot.
         ran = before.ran + min(sample.clock, sample.started)
         return replace(_seen(before, sample), ran=ran, idle=0.0)
     elapsed = max(0.0, sample.clock - before.clock)
@@ -131,19 +132,19 @@ def _is_idle(before: Mapping[str, Counters], now: Optional[Mapping[str, Counters
 
 
 def over(limits: Limits, times: Times) -> str:
-    """Return why the time of a part is over, a sentence; empty before that, and before its programs had the warning."""
+    """Return why the time of a part is over, a sentence; empty before that, and before its programs were warned."""
     if limits.max_duration is None or times.ran < limits.max_duration or not _was_warned(limits, times):
         return ""
     return f"Its session_max_duration of {format_span(limits.max_duration)} is over."
 
 
 def is_idle(limits: Limits, times: Times) -> bool:
-    """Tell whether nobody has used a part for so long that it may end, after the warning."""
+    """Tell whether a part has been unused for so long that it may end, after the warning."""
     return limits.max_idle is not None and times.idle >= limits.max_idle and _was_warned(limits, times)
 
 
 def why_idle(limits: Limits) -> str:
-    """Return why a session ends that nobody uses, a sentence."""
+    """Return why an unused session ends, a sentence."""
     return f"Nobody has used it for {format_span(limits.max_idle or 0)}, its session_max_idle."
 
 
@@ -152,10 +153,10 @@ def _was_warned(limits: Limits, times: Times) -> bool:
 
 
 def warning(limits: Limits, times: Times) -> Optional[tuple[int, str]]:
-    """Return in how many seconds a part may end, and why, where its programs are to be told; None where not yet.
+    """Return in how many seconds a part may end, and why, if its programs are to be warned; None if it is too early.
 
-    So early that they have the whole time of the warning, whenever the next look is; and the whole time where it comes
-    late.
+    The warning comes early enough for its whole time to pass whenever the next check is. If the warning is late, the
+    programs still get its whole time.
     """
     if limits.end_warning is None:
         return None
@@ -172,10 +173,10 @@ def warning(limits: Limits, times: Times) -> Optional[tuple[int, str]]:
 
 
 def why_over(request: Mapping[str, Any], parts: Iterable[Optional[PartTimes]]) -> str:
-    """Return why a session that runs is to end now, a sentence; empty where it is not.
+    """Return why a running session is to end now, a sentence; empty if it is not.
 
-    parts: what each of its hosts tells; None for one that tells nothing. It has run for long enough where any of them
-    says so. Nobody uses it only where all of them say so: a host that is silent may be at work.
+    parts: the report of each of its hosts; None for a host that reports nothing. Its run time is over if any host
+    reports that. It is idle only if all hosts report that: an unreachable host may be at work.
     """
     known = list(parts)
     reasons = [part.over for part in known if part is not None and part.over]
@@ -185,7 +186,7 @@ def why_over(request: Mapping[str, Any], parts: Iterable[Optional[PartTimes]]) -
 
 
 def describe(limits: Limits, part: PartTimes = PartTimes()) -> str:
-    """Return what a request says of the end of its session, in words, and how far it is; empty where it says nothing.
+    """Return in words the limits of a session, and how much of them has passed; empty if it has no limits.
 
     part: of the whole session.
     """
@@ -204,7 +205,7 @@ def describe(limits: Limits, part: PartTimes = PartTimes()) -> str:
 
 
 def together(parts: Iterable[Optional[PartTimes]]) -> PartTimes:
-    """Return what is so of a whole session, of what each of its hosts tells: none is idle that has a part in use."""
+    """Combine the reports of a session's hosts; the session is not idle if any part is in use."""
     known = list(parts)
     ran = [part.ran for part in known if part is not None and part.ran is not None]
     idle = [part.idle if part is not None else None for part in known]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which hosts can be no end of a session's overlay, as far as they say: sessions on one host alone can have them."""
+"""Hosts that cannot be an end of a session's overlay, by their own facts: only sessions on one host can use them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 
 def why_no_endpoint(facts_by_host: Mapping[str, HostFacts]) -> dict[str, str]:
-    """Return why hosts can be no end of an overlay, in full sentences; those that can are not in it.
+    """Return in full sentences why hosts cannot be an end of an overlay; hosts that can are not included.
 
-    Of hosts that have one address none is reached by it for certain, so it is none of them.
+    If several hosts have the same address, it reaches none of them for certain, so none of them can.
     """
     usable = {name: facts for name, facts in facts_by_host.items() if facts.usable}
     by_address: dict[str, list[str]] = {}
@@ -29,11 +29,12 @@ def why_no_endpoint(facts_by_host: Mapping[str, HostFacts]) -> dict[str, str]:
 
 
 def engine_without_rules(engine: EngineFacts) -> tuple[str, str]:
-    """Return what follows from an engine that writes no firewall rules, and what to do."""
+    """Return the consequence of an engine that writes no firewall rules, and the remedy."""
     return (
         f"Docker Engine writes no firewall rules ({engine.no_rules}), so replicas reach nothing outside of their "
-        "session but by rules of the site's own.",
-        "Have the engine write them, or translate addresses of cluster_compute_subnet_pool (NAT) by rules of your own.",
+        "session except by rules of the site's own.",
+        "Configure the engine to write them, or add NAT rules of your own for the addresses of "
+        "cluster_compute_subnet_pool.",
     )
 
 

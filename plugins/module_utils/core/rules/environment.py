@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What every replica is told about its session: environment variables, hostfiles, and the same as a file.
+"""The description of its session that every replica gets: environment variables, hostfiles, and the same as a file.
 
-The names and the form of the values follow Backend.AI's cluster sessions, byte for byte (see docs); ``RANK``,
-``NODE_RANK``, the pinning of the session's interface and what launchers read are additions for programs that need
-them. `CONTRACT_NAMES` is the one list of names that a user's own variables may not take; of `ADVICE_NAMES` a user's own
+Names and form of the values follow Backend.AI's cluster sessions, byte for byte (see docs). ``RANK``, ``NODE_RANK``,
+the pinning of the session's interface and the variables of launchers are additions for programs that need them.
+`CONTRACT_NAMES` is the one list of names that a user's own variables may not take; for `ADVICE_NAMES` a user's own
 value wins.
 """
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica
 
 DIRECTORY = paths.DIRECTORY
-"""Where the files below lie in every replica."""
+"""Folder of the files below in every replica."""
 HOSTFILE = DIRECTORY + "/hostfile"
 MPICH_HOSTFILE = DIRECTORY + "/hostfile.mpich"
 DEEPSPEED_HOSTFILE = DIRECTORY + "/hostfile.deepspeed"
 JOB_HOSTFILE = "/job/hostfile"
-"""Where DeepSpeed's launcher looks when it is told nothing (deepspeed.launcher.runner, DLTS_HOSTFILE)."""
+"""Default hostfile of DeepSpeed's launcher (deepspeed.launcher.runner, DLTS_HOSTFILE)."""
 SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
-"""Where the settings of the session's SSH are mounted, for a client of the image's own."""
+"""File in which the settings of the session's SSH are mounted, for a client of the image's own."""
 PROFILE = "/etc/profile.d/cluster-compute.sh"
-"""Where login shells read what puts their PATH right: /etc/profile of Debian, Ubuntu and Alpine begins it anew."""
+"""File by which login shells correct their PATH: /etc/profile of Debian, Ubuntu and Alpine sets PATH from scratch."""
 RUNTIME = "/opt/cluster-compute"
-"""Where the SSH runtime of the host is mounted."""
+"""Folder where the SSH runtime of the host is mounted."""
 SLURM = RUNTIME + "/slurm"
-"""Where the commands of Slurm lie that answer in a session, last on PATH."""
+"""Folder of the commands of Slurm that answer in a session, last on PATH."""
 LAUNCHERS = RUNTIME + "/launchers"
-"""Where what comes before an image's own launchers lies, first on PATH."""
+"""Folder of the programs that take precedence over an image's own launchers, first on PATH."""
 RUNTIME_ON_HOST = paths.RUNTIME_ON_HOST
 RUNTIME_MANIFEST = paths.RUNTIME_MANIFEST
 SHELL = RUNTIME + "/libexec/dash"
@@ -51,16 +51,16 @@ SERVER_PARTS = {
 }
 """Programs that the server of OpenSSH 9.8 and newer is split into, by the setting that names them."""
 SSH_PORT = 2200
-"""Where a replica's SSH server listens: not 22, where an image may have a server of its own."""
+"""Port of a replica's SSH server: not 22, where an image may have a server of its own."""
 LOGIN_PORT = 2201
-"""Where main1's SSH server listens for the session's owner; it is published on main1's host."""
+"""Port of main1's SSH server for the session's owner; it is published on main1's host."""
 FABRIC = "/dev/infiniband/"
-"""Where the kernel has the device files of RDMA (Documentation/infiniband/user_verbs.rst)."""
+"""Folder of the device files of RDMA (Documentation/infiniband/user_verbs.rst of the kernel)."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""PATH of an image that sets none, as Docker Engine has it."""
+"""PATH of an image that sets none, as in Docker Engine."""
 
 ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""A portable name of an environment variable, as POSIX has it (lower case allowed)."""
+"""A portable name of an environment variable, as defined by POSIX (lower case allowed)."""
 
 SEED_NAMES = (
     "BACKENDAI_CLUSTER_SIZE",
@@ -91,11 +91,11 @@ INTERFACE_NAMES = (
     "OMPI_MCA_oob_tcp_if_include",
     "PRTE_MCA_prte_if_include",
 )
-"""The variables that hold the name of the session's interface; set only where there is a session network."""
+"""The variables that hold the name of the session's interface; set only if there is a session network."""
 
 TRIM_DOMAINS = "RESOLV_ADD_TRIM_DOMAINS"
-"""What the C library cuts off the names that it finds (host.conf(5)): here the dot at the end of those that /etc/hosts
-has for mapped addresses. Set only where there is a session network."""
+"""The ending that the C library removes from the names that it finds (host.conf(5)): here the dot at the end of those
+that /etc/hosts has for mapped addresses. Set only if there is a session network."""
 
 MPI_SETTINGS = (
     # Open MPI 4 reads the first, Open MPI 5 (PRRTE) ignores it and reads the second.
@@ -104,15 +104,15 @@ MPI_SETTINGS = (
     ("HYDRA_HOST_FILE", MPICH_HOSTFILE),
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-    # Replicas share the cores of a host by quota: binding would stack every replica on the first cores, and Open
-    # MPI 5 gives up where a replica has more slots than it sees cores.
+    # Replicas share the cores of a host by quota: binding would put every replica on the first cores, and Open MPI 5
+    # fails if a replica has more slots than it sees cores.
     ("OMPI_MCA_hwloc_base_binding_policy", "none"),
     ("PRTE_MCA_hwloc_default_binding_policy", "none"),
 )
 
 NO_SINGLE_COPY = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_smsc": "^cma"}
-"""What keeps Open MPI 4, and 5, from reading the memory of another process (process_vm_readv(2)). Set only where that
-is not permitted: each message of some length would end in "Read -1, expected …, errno = 1"."""
+"""Settings that keep Open MPI 4, and 5, from reading the memory of another process (process_vm_readv(2)). They are set
+only if that is not permitted: longer messages would fail with "Read -1, expected …, errno = 1"."""
 
 LAUNCHER_NAMES = (
     "PET_NNODES",
@@ -121,8 +121,8 @@ LAUNCHER_NAMES = (
     "PET_MASTER_ADDR",
     "PET_MASTER_PORT",
 )
-"""The variables from which torchrun takes what its flags do not say (torch.distributed.argparse_util): one job of all
-replicas. No rendezvous is named, so that it is the static one: ranks are those of the replicas, and a given
+"""The variables that torchrun uses where its flags are not given (torch.distributed.argparse_util): one job of all
+replicas. Without a named rendezvous torchrun uses the static one: ranks are those of the replicas, and a given
 --master-addr wins."""
 
 SLURM_NAMES = (
@@ -144,18 +144,18 @@ SLURM_NAMES = (
     "HYDRA_LAUNCHER",
     "I_MPI_HYDRA_BOOTSTRAP",
 )
-"""What a task of Slurm's ``srun`` finds (srun(1), output environment variables), where a session is to look like a job
-of one task on each replica. Without ``SLURM_JOBID``, ``SLURM_NODELIST`` and ``SLURM_STEP_ID``: by those Open MPI would
-start its programs with srun, and take each for one that srun has started. The last two keep MPICH and Intel MPI from
-srun."""
+"""The variables that a task of Slurm's ``srun`` has (srun(1), output environment variables), for sessions that are to
+look like a job with one task on each replica. ``SLURM_JOBID``, ``SLURM_NODELIST`` and ``SLURM_STEP_ID`` are left out:
+if Open MPI finds them, it starts its programs with srun, and takes each for one that srun has started. The last two
+variables keep MPICH and Intel MPI from using srun."""
 
 EXTRA_NAMES = ("RANK", "NODE_RANK", "CLUSTER_COMPUTE_HOST", "NVIDIA_VISIBLE_DEVICES")
 NO_CARD = "void"
-"""Tells NVIDIA's runtime to add nothing. Images set ``all``, and where that runtime is the engine's default they would
-see every card of the host."""
+"""Keeps NVIDIA's runtime from adding anything. Images set ``all``, and with that runtime as the engine's default they
+would see every GPU of the host."""
 
 CONTRACT_NAMES: frozenset[str] = frozenset(SEED_NAMES + EXTRA_NAMES)
-"""What programs may rely on. A user's variable of such a name is refused."""
+"""Names that programs may rely on. A user's variable of such a name is rejected."""
 
 ADVICE_NAMES: frozenset[str] = frozenset(
     (
@@ -167,15 +167,15 @@ ADVICE_NAMES: frozenset[str] = frozenset(
         TRIM_DOMAINS,
     )
 )
-"""What only advises programs that find no better by themselves. A user's own value wins, as for a faster fabric."""
+"""Defaults for programs that find no better value themselves. A user's own value wins, as for a faster fabric."""
 
 CUDA_DEVICES = "CUDA_VISIBLE_DEVICES"
-"""Set where a replica has NVIDIA cards and the user has not set it."""
+"""Set if a replica has NVIDIA GPUs and the user has not set it."""
 
 
 @dataclass(frozen=True)
 class SessionEnvironment:
-    """What the environments of all replicas of a session have in common.
+    """The part of the environment that all replicas of a session have in common.
 
     mode: the effective mode. replicas: all names in rank order, main first. roles: (role, number of replicas), main
     first. interface: name of the session's interface in every replica, None for a session of one replica. slurm:
@@ -194,7 +194,7 @@ class SessionEnvironment:
     _tf_cluster: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Made once a session: with thousands of replicas the lists of names are long.
+        # Made once per session: with thousands of replicas the lists of names are long.
         shared = {
             "BACKENDAI_CLUSTER_SIZE": str(len(self.replicas)),
             "BACKENDAI_CLUSTER_HOSTS": ",".join(self.replicas),
@@ -223,7 +223,7 @@ class SessionEnvironment:
 
 
 def _slurm_job(session_id: str, replicas: Sequence[str]) -> dict[str, str]:
-    """Return what all tasks of a job of Slurm are told: a task on each replica. Its number follows from the session."""
+    """Return the variables of all tasks of a Slurm job with a task on each replica; its number follows from the id."""
     nodes, size = ",".join(replicas), str(len(replicas))
     counts = ("JOB_NUM_NODES", "STEP_NUM_NODES", "NNODES", "NTASKS", "NPROCS")
     each = f"1(x{size})" if len(replicas) > 1 else "1"
@@ -261,8 +261,8 @@ def replica_environment(
     index: one-based in the role. rank: zero-based in the session. local_rank: zero-based among the session's
     replicas on the same host. node_rank: zero-based index of that host, main's host being 0. host: inventory name.
     devices: what the replica has by name, by class. single_copy: whether its processes may read each other's memory.
-    ``BACKENDAI_CLUSTER_LOCAL_RANK`` is the global rank, as Backend.AI has it, whatever its name suggests.
-    Raises ValueError where a user's variable takes a name of the contract (a request is checked long before).
+    ``BACKENDAI_CLUSTER_LOCAL_RANK`` is the global rank, as in Backend.AI, whatever its name suggests.
+    Raises ValueError if a user's variable takes a name of the contract (a request is checked long before).
     """
     taken = sorted(CONTRACT_NAMES.intersection(user or {}))
     if taken:
@@ -279,7 +279,7 @@ def replica_environment(
     names = [name for device_names in (devices or {}).values() for name in device_names]
     cards = sum(is_nvidia_uuid(name) or name.startswith("nvidia.com/") for name in names)
     if cards:
-        # CUDA numbers what a container has from 0 on; some programs read numbers only. Users may narrow it down.
+        # CUDA numbers a container's GPUs from 0 on; some programs read only numbers. Users may narrow the list down.
         environment.setdefault(CUDA_DEVICES, ",".join(map(str, range(cards))))
     environment.update(session._shared)
     environment.update(
@@ -304,10 +304,10 @@ def replica_environment(
 def permits_single_copy(capabilities: Collection[str], is_filtered: bool, scope: str | None) -> bool:
     """Tell whether processes of a replica may read each other's memory (process_vm_readv(2)).
 
-    capabilities: what the replica has beyond the usual ones. is_filtered: whether the engine's filter of system calls
-    keeps those without SYS_PTRACE from it, as that of Docker Engine 20.10 does. scope: the host's
-    ``kernel.yama.ptrace_scope``, by which from 2 on no process may without that capability, and from 3 on none at all;
-    None where it has none. (With 1 Open MPI asks for it by itself.)
+    capabilities: those that the replica has beyond the usual ones. is_filtered: whether the engine's filter of system
+    calls denies this without SYS_PTRACE, as that of Docker Engine 20.10 does. scope: the host's
+    ``kernel.yama.ptrace_scope``; from 2 on it requires that capability, and from 3 on it denies this altogether. None
+    if the host has none. (With 1 Open MPI requests the permission by itself.)
     """
     if "SYS_PTRACE" in capabilities:
         return scope != "3"
@@ -320,8 +320,8 @@ def environments(
     """Return the variables of every replica that *plan* gives to *host*: name to environment.
 
     single_copy: whether processes of a replica may read each other's memory, which only the host knows.
-    They follow from the plan and are made where they are needed: a plan that carried them would grow with the square
-    of the session's size, because several of them name every replica.
+    They follow from the plan and are made when they are needed: a plan that carried them would grow with the square of
+    the session's size, because several of them name every replica.
     """
     request = plan.request
     session = SessionEnvironment(
@@ -354,16 +354,16 @@ def environments(
 
 
 def processes(devices: Mapping[str, Sequence[str]]) -> int:
-    """Return how many processes a replica starts that has these devices, by class: one for each card, and at least one.
+    """Return how many processes a replica with these devices, by class, starts: one for each GPU, and at least one.
 
-    CPUs are shared by them, and so are the ports of a fabric, whose device files the kernel has below `FABRIC`.
+    CPUs do not count, as processes share them; nor do the ports of a fabric, whose device files are below `FABRIC`.
     """
     names = [name for kind, found in devices.items() if kind != PINNED for name in found]
     return sum(not all(path.startswith(FABRIC) for path in name.split("+")) for name in names) or 1
 
 
 def slots(cpus: int) -> int:
-    """Return the MPI slots of a replica of so many millicpus: one for each whole CPU, and at least one."""
+    """Return the MPI slots of a replica with so many millicpus: one for each whole CPU, and at least one."""
     return max(1, cpus // 1000)
 
 
@@ -378,9 +378,9 @@ def mpich_hostfile(replicas: Sequence[tuple[str, int]]) -> str:
 
 
 def profile(path: str) -> str:
-    """Return what a login shell reads to find all that the replica's other programs find by *path*, their PATH.
+    """Return the text by which a login shell finds all that the replica's other programs find by *path*, their PATH.
 
-    Folders that no image has anyway come first or last, as they do there; between them stays what the profile set.
+    Folders that no image has anyway stay first or last; between them is what the profile set.
     """
     default = DEFAULT_PATH.split(":")
     folders = path.split(":")
@@ -398,8 +398,8 @@ def profile(path: str) -> str:
 def environment_file(environment: Mapping[str, str]) -> str:
     """Return a file that any POSIX shell can source: ``export NAME='value'``, sorted by name.
 
-    Every value stands in single quotes, in which the shell expands nothing; a value may span lines.
-    Raises ValueError for a name that is none, or a value that holds a NUL character.
+    Every value is in single quotes, in which the shell expands nothing; a value may span lines.
+    Raises ValueError for a malformed name, or a value that contains a NUL character.
     """
     lines = []
     for name in sorted(environment):

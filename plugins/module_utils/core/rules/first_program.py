@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What runs in front of a replica's command: the engine's init and an entrypoint."""
+"""Programs that run in front of a replica's command: the engine's init and an entrypoint."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
 
 _FIRST = ("init", "systemd", "s6-svscan", "runit", "runit-init")
-"""Programs that begin as the first process or not at all."""
+"""Programs that work only as the first process."""
 
 
 def in_front(entrypoint: Sequence[str], command: Sequence[str], has_init: bool, is_own: bool) -> str:
-    """Return in a sentence what a container put in front of its command, where that may be why it ended; else nothing.
+    """Return in a sentence what ran in front of a container's command if that may be why it ended; else nothing.
 
-    has_init: whether the engine's init was first. is_own: whether the request named the entrypoint. Of an entrypoint
-    only the program is shown: its arguments may hold secrets.
+    has_init: whether the engine's init was first. is_own: whether the request named the entrypoint. Only the program of
+    an entrypoint is shown: its arguments may hold secrets.
     """
     program = next(iter((*entrypoint, *command)), "")
     wants_to_be_first = posixpath.basename(program) in _FIRST

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Whether the site still grants what a plan gives to the replicas of a host, where that host did not keep the plan.
+"""Check whether the site still grants what a plan gives to the replicas of a host that did not keep the plan itself.
 
-A label of the host or the copy of another host may be forged, and root makes what it says: so it is compared with the
-inventory before anything is made.
+A label of the host or the copy of another host may be forged, and root acts on what it contains: so it is compared with
+the inventory before anything is made.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ REMEDY = (
 
 
 def check_plan(data: object, host: str, roots: Mapping[str, str], drivers: Sequence[str], devices: Devices) -> None:
-    """Refuse a plan that no launch makes, or that gives replicas of a host more than the site grants there.
+    """Reject a plan that no launch makes, or that gives replicas of a host more than the site grants there.
 
-    host: its name in the plan. roots, drivers, devices: what the inventory says of it (`rules.data`, `rules.capacity`);
-    of roots also what each would show that is not for sessions.
-    Which capabilities and limits a request may have follows from its form. Raises InvalidPlan, a sentence each.
+    host: its name in the plan. roots, drivers, devices: what the inventory grants on it (`rules.data`,
+    `rules.capacity`); for roots also what each would show that is not for sessions.
+    The form of a request already limits its capabilities and limits. Raises InvalidPlan, with a sentence each.
     """
     plan = validate_plan(data)
     problems = list(_excesses(plan, host, roots, drivers, devices))
@@ -46,7 +46,7 @@ def _excesses(
     plan: Plan, host: str, roots: Mapping[str, str], drivers: Sequence[str], devices: Devices
 ) -> Iterator[str]:
     for root in plan.hosts[host].mount_roots:
-        # Links in the path of a root are followed, those below it are not: a folder below a root is none.
+        # Links in the path of a root are followed, links below it are not: so a folder below a root is not a root.
         if root not in roots:
             yield f"The plan mounts what is below {show(root)} on {host}, which its {ROOTS} do not have."
         elif roots[root]:

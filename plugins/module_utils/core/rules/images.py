@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which image a reference means for one session, who has it, and how the others get it.
+"""Resolve image references to images for one session, find the hosts that have them, and decide how others get them.
 
 All replicas of a session run the same image: a `Need` resolves each reference to one image, by its id, before
 anything starts. The steps are those of a launch: `needs_of` from what hosts have, `Need.resolved` with the answer of
-the registry, `Need.pulled` and `Need.arrived` with what became of the hosts that lack it.
+the registry, `Need.pulled` and `Need.arrived` with the outcome on the hosts that lack it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ REGISTRIES = "cluster_compute_registries"
 DEFAULT_REGISTRY = "docker.io"
 CONTROLLER = "the controller"
 MOST_TRIES = 3
-"""From how many senders a host tries to get an image before it is given up."""
+"""Number of senders from which a host tries to get an image before it gives up."""
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
-"""What a kernel calls a machine and what an image calls it (Go's GOARCH), where the two differ."""
+"""Names of machines in the kernel and in images (Go's GOARCH), where the two differ."""
 
 _OLDER = {"x86_64": "386", "aarch64": "arm"}
-"""Images of the machine before, whose programs a kernel runs as well."""
+"""Images for an older machine whose programs a kernel runs as well."""
 
 _REGISTRY = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
 _IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
@@ -48,7 +48,7 @@ def is_image_id(text: object) -> bool:
 
 
 def registry_of(reference: str) -> str:
-    """Return the registry that a reference names, docker.io where it names none (distribution/reference)."""
+    """Return the registry that a reference names, docker.io if it names none (distribution/reference)."""
     first, slash, _rest = reference.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost" or first != first.lower()):
         return DEFAULT_REGISTRY if first == "index.docker.io" else first
@@ -56,13 +56,13 @@ def registry_of(reference: str) -> str:
 
 
 def joined(first: Mapping[str, Iterable[str]], second: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Return by host the registries of both, of hosts that have any."""
+    """Combine two lists of registries by host; hosts without any are left out."""
     found = {host: sorted({*first.get(host, ()), *second.get(host, ())}) for host in {**first, **second}}
     return {host: registries for host, registries in found.items() if registries}
 
 
 def repository_of(reference: str) -> str:
-    """Return a reference without its tag and digest, as it was written."""
+    """Return a reference without its tag and digest, otherwise as it was written."""
     name = reference.partition("@")[0]
     head, slash, last = name.rpartition("/")
     return head + slash + last.partition(":")[0]
@@ -81,12 +81,12 @@ def full_name(reference: str) -> str:
 
 
 def digest_of(reference: str) -> str | None:
-    """Return the digest at the end of a reference, None where it has none."""
+    """Return the digest at the end of a reference, None if it has none."""
     return reference.partition("@")[2] or None
 
 
 def tag_for(reference: str) -> tuple[str, str] | None:
-    """Return repository and tag that an image gets which came by another name; None for an id or a digest."""
+    """Return repository and tag for an image that came by another name; None for an id or a digest."""
     if is_image_id(reference) or digest_of(reference) is not None:
         return None
     repository = repository_of(reference)
@@ -94,7 +94,7 @@ def tag_for(reference: str) -> tuple[str, str] | None:
 
 
 def _is_text(value: object) -> bool:
-    """Tell whether *value* is text; to Ansible before 2.19 one that is encrypted in its place is a sequence."""
+    """Tell whether *value* is text; for Ansible before 2.19 text that is encrypted inline is a sequence."""
     return isinstance(value, str) or (isinstance(value, Sequence) and not isinstance(value, (list, tuple, bytes)))
 
 
@@ -133,19 +133,19 @@ def parse_registries(value: object) -> dict[str, dict[str, str]]:
 
 
 def platform_of(facts: HostFacts) -> str:
-    """Return what has to be alike on two hosts for an image to have the same id on both: its store and its machine."""
+    """Return the store and the machine of a host: if two hosts have the same, an image has the same id on both."""
     machine = facts.engine.architecture
     return f"{facts.engine.image_store}/{MACHINES.get(machine, machine)}"
 
 
 _CONTENT = ("Cmd", "Entrypoint", "Env", "Labels", "User", "Volumes", "WorkingDir")
-"""What of an image's configuration tells it from one with the same layers."""
+"""Parts of an image's configuration that tell it from an image with the same layers."""
 
 
 def content_of(found: Mapping[str, Any]) -> str:
-    """Return what is the same of an image in every store; empty where the engine does not say what it consists of.
+    """Return what an image has in common in every store; empty if the engine does not report its contents.
 
-    found: what an engine says of it. Stores give it different ids: the digest of its configuration or of its manifest.
+    found: the engine's report of it. Stores give it different ids: the digest of its configuration or of its manifest.
     """
     layers = (found.get("RootFS") or {}).get("Layers")
     if not layers:
@@ -157,14 +157,14 @@ def content_of(found: Mapping[str, Any]) -> str:
 
 @dataclass
 class Need:
-    """One reference of a session: what it means, and how far its hosts are.
+    """One reference of a session: which image it means, and how far its hosts are.
 
-    hosts: those that run it. platforms: by host that can be reached. ids: by platform the image, once it is known. has:
-    by host, in the session or not, the image that it has by this name. digest: what to pull, ``repository@sha256:…``.
-    asks: the host that asks the registry. pulls: whether hosts that lack it pull it. archived: whether the controller
-    has it in an archive. problems: by host the last thing that went wrong. passing: those of these hosts where the same
-    may go well another time. tried: by host from whom it tried to get it.
-    contents: by host the content of what it has, by which one store gives it to another.
+    hosts: those that run it. platforms: by reachable host. ids: by platform the image, once it is known. has: by host,
+    in the session or not, the image that it has by this name. digest: what to pull, ``repository@sha256:…``. asks: the
+    host that asks the registry. pulls: whether hosts that lack it pull it. archived: whether the controller has it in
+    an archive. problems: by host the last problem. passing: the hosts among these whose problem may be gone at another
+    try. tried: by host the senders from which it tried to get the image.
+    contents: by host the content of the image it has, by which one store gives it to another.
     """
 
     reference: str
@@ -183,7 +183,7 @@ class Need:
     contents: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form that JSON can carry."""
+        """Return the form for JSON."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @classmethod
@@ -192,23 +192,23 @@ class Need:
         return cls(**{item.name: _plain(data[item.name]) for item in fields(cls)})
 
     def wanted(self, host: str) -> str | None:
-        """Return the id that the image has to have on *host*; None while nobody knows it."""
+        """Return the id that the image has to have on *host*; None if it is not known yet."""
         return self.ids.get(self.platforms[host])
 
     @property
     def lacking(self) -> list[str]:
-        """The hosts that run it and do not have it yet."""
+        """The hosts that are to run it and do not have it yet."""
         return [host for host in self.hosts if host not in self.has or self.has[host] != self.wanted(host)]
 
     @property
     def fetches(self) -> list[str]:
-        """The hosts that may have to get it: all while the registry was not asked."""
+        """The hosts that may have to get it: all of them until the registry has answered."""
         return list(self.hosts) if self.asks is not None else self.lacking
 
     def senders(self, host: str) -> list[str]:
-        """Return who has what *host* lacks and did not fail to give it yet, in the order of the inventory.
+        """Return the hosts that have what *host* lacks and have not failed to send it yet, in inventory order.
 
-        Hosts whose store is another come in where nobody has it in the store that *host* has.
+        Hosts with another kind of store are used only if no host has it in the store that *host* has.
         """
         wanted, tried = self.wanted(host), self.tried.get(host, [])
         if len(tried) >= MOST_TRIES:
@@ -217,7 +217,7 @@ class Need:
         return [other for other in alike or self._in_other_stores(host) if other not in tried]
 
     def _in_other_stores(self, host: str) -> list[str]:
-        """Return who has the image for a machine as that of *host*, by another id."""
+        """Return the hosts that have the image for the same machine as that of *host*, by another id."""
         machine = self.platforms[host].partition("/")[2]
         return [
             other
@@ -230,9 +230,9 @@ class Need:
     # ---- steps ----------------------------------------------------------------------------------------------------
 
     def resolved(self, digest: str | None, why: str, facts: Facts, is_denied: bool = False) -> None:
-        """Take the registry's answer: the digest that the name means there now, or why there is none.
+        """Record the registry's answer: the digest that the name means there now, or why there is none.
 
-        is_denied: whether it has none, or none for who asks. Raises InvalidInput where hosts have different images.
+        is_denied: whether it has none, or none for this user. Raises InvalidInput if hosts have different images.
         """
         asks, self.asks = self.asks, None
         if digest is not None:
@@ -249,11 +249,11 @@ class Need:
             self._choose_among(self.has)
 
     def pulled(self, host: str, image: str | None, why: str, is_denied: bool = False) -> None:
-        """Take what became of a pull on *host*: the image's id, or why it could not be pulled (see `resolved`)."""
+        """Record the outcome of a pull on *host*: the image's id, or why it could not be pulled (see `resolved`)."""
         if image is None:
             self._failed(host, why, not is_denied)
             if self.wanted(host) is None and self.policy != ALWAYS:
-                # The digest may be none of a registry's: the store of containerd has one for whatever was loaded.
+                # The digest may not come from a registry: the store of containerd has one for every loaded image.
                 try:
                     self._choose_among(self.has)
                 except InvalidInput as error:
@@ -267,9 +267,9 @@ class Need:
         self.problems.pop(host, None)
 
     def arrived(self, host: str, sender: str, why: str, image: str = "") -> None:
-        """Take what became of a transfer from *sender* to *host*; *why* is empty where the image arrived.
+        """Record the outcome of a transfer from *sender* to *host*; *why* is empty if the image arrived.
 
-        image: its id there, where the sender has it by another one.
+        image: its id there, if it differs from the id on the sender.
         """
         if why:
             self._failed(host, why, True)
@@ -289,7 +289,7 @@ class Need:
         return self.problems.get(host) or f"{self.reference}: {self._nowhere()}"
 
     def pinned(self) -> PinnedImage:
-        """Return what the plan keeps: the digest to pull it by, and its id on each host that runs it."""
+        """Return the image as the plan keeps it: the digest to pull it by, and its id on each host that runs it."""
         return PinnedImage(self.digest, {host: self.wanted(host) for host in self.hosts})
 
     # ---- rules ----------------------------------------------------------------------------------------------------
@@ -302,9 +302,9 @@ class Need:
         return "It is not on this host, and no host of the group can give it."
 
     def _choose_among(self, hosts: Iterable[str]) -> None:
-        """Let what *hosts* have be the image where nobody knows it yet.
+        """Take the image that *hosts* have where it is not known yet which image is meant.
 
-        Raises InvalidInput where they have different ones.
+        Raises InvalidInput if they have different ones.
         """
         known = set(self.ids)
         first: dict[str, str] = {}
@@ -340,11 +340,11 @@ def needs_of(
     policy: str,
     archive: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Need]:
-    """Return what a new session needs, one entry a reference.
+    """Return what a new session needs, one entry per reference.
 
-    used: for each reference the hosts that are to run it. facts: of every host that can be reached, in the order of the
-    inventory. archive: what the controller's archive holds, ``id`` and ``architecture`` by full name and by id.
-    Raises InvalidInput where an image is for another machine, or hosts have different ones by the same name.
+    used: for each reference the hosts that are to run it. facts: of every reachable host, in the order of the
+    inventory. archive: the content of the controller's archive, ``id`` and ``architecture`` by full name and by id.
+    Raises InvalidInput if an image is for another machine, or if hosts have different ones by the same name.
     """
     problems: list[Problem] = []
     needs = []
@@ -374,7 +374,7 @@ def _need(
     if archived is not None:
         _take_from_archive(need, archived)
         return need
-    # By a name each host may have another image; an id is the same one wherever it is.
+    # By the same name each host may have a different image; an id is the same image everywhere.
     anywhere = [host for host, image in images.items() if image is not None] if is_image_id(reference) else []
     problems = [
         Problem(
@@ -405,18 +405,18 @@ def _need(
     if not need.ids and policy == MISSING and need.digest is None:
         need.asks = hosts[0]
     elif need.lacking and not need.pulls:
-        # Who has it outside the session can give it to a host whose platform nobody in the session has.
+        # A host outside the session can send it to a host whose platform no host with the image in the session has.
         need._choose_among(need.has)
     return need
 
 
 def suits(architecture: str, machine: str) -> bool:
-    """Tell whether an image is for a host, by what the image calls its architecture and the kernel its machine."""
+    """Tell whether an image runs on a host, by the names that the image and the kernel have for the architecture."""
     return not machine or architecture in (machine, MACHINES.get(machine), _OLDER.get(machine))
 
 
 def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:
-    """Let the archive say what the image is: also where hosts have another one by that name."""
+    """Take the image of the archive as the one that is meant, even if hosts have another one by that name."""
     for host in need.hosts:
         store, _slash, machine = need.platforms[host].partition("/")
         if store != "docker":
@@ -437,9 +437,9 @@ def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:
 
 
 def _check_platforms(need: Need, images: Mapping[str, ImageFacts | None]) -> None:
-    """Refuse images of different machines that are not one image of several: those have a digest in common.
+    """Reject images for different machines that are not variants of one image: variants have a digest in common.
 
-    Stores of different kinds say nothing about each other.
+    Stores of different kinds cannot be compared.
     """
     first: dict[str, str] = {}
     for host in need.hosts:
@@ -453,7 +453,7 @@ def _check_platforms(need: Need, images: Mapping[str, ImageFacts | None]) -> Non
 
 
 def _digest_among(reference: str, images: Iterable[ImageFacts | None]) -> str | None:
-    """Return by what an image that hosts have already can be pulled from the registry that its name says."""
+    """Return the digest by which an image that hosts have can be pulled from the registry of its name."""
     name = full_name(repository_of(reference))
     for image in images:
         for digest in image.digests if image else ():
@@ -469,7 +469,7 @@ def needs_again(
     pinned: Mapping[str, PinnedImage],
     archive: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Need]:
-    """Return what a session needs that exists: the images that its plan has *pinned*, whatever their names mean now.
+    """Return what an existing session needs: the images that its plan has *pinned*, whatever their names mean now.
 
     The other arguments are those of `needs_of`.
     """
@@ -499,9 +499,9 @@ def needs_again(
 
 
 def _find_by_name(need: Need, facts: Facts) -> None:
-    """Add the hosts that have a pinned image by its name: those without a record of the session, and of other stores.
+    """Add the hosts that have a pinned image by its name: hosts without the session's record, and with other stores.
 
-    What the name means there may be another image, so that its id, its digest or its content has to be the same.
+    The name may mean another image there, so its id, its digest or its content has to be the same.
     """
     pinned = [facts[host].images.get(image) for host, image in need.has.items()]
     contents = {image.content for image in pinned if image is not None and image.content}

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Who may reach a session: the firewall rules of one session on one host, as iptables and as nftables take them.
+"""Controls what can reach a session: the firewall rules of one session on one host, for iptables and for nftables.
 
-A rule bears a digest of itself in its comment, because both programs print rules differently from how they were given,
-and each release in another way.
+A rule has a digest of itself in its comment, because both programs print rules differently from how they were given,
+and differently in each release.
 """
 
 from __future__ import annotations
@@ -33,43 +33,44 @@ if TYPE_CHECKING:
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
 
 MARK = "cluster-compute"
-"""The first word of the comments of rules; tables of nftables are called so, with id and name of the session."""
+"""The first word of the comments of rules; names of nftables tables begin with it, then id and name of the session."""
 
 USER_CHAIN = "DOCKER-USER"
-"""The chain that Docker Engine keeps for rules of others and passes before its own (Docker docs, packet filtering)."""
+"""The chain that Docker Engine keeps for rules of others and runs before its own (Docker docs, packet filtering)."""
 
 INPUT_CHAIN = "INPUT"
 
 EGRESS_PREFIX = "cce"
 INNER_PREFIX = "ccb"
-"""Bridges of sessions are called so. Rules name them, so the name is the same for as long as the session is."""
+"""Prefix of the bridges of sessions. Rules name them, so a name stays the same as long as the session exists."""
 
 STANDING = ("ffffffff-ffff-ffff-ffff-ffffffffffff", "standing")
-"""Id and name under which a host keeps the rules that belong to no session (RFC 9562, 5.10: Max UUID)."""
+"""Id and name of the rules of a host that belong to no session (RFC 9562, 5.10: Max UUID)."""
 
 PROBE = ("fffffffe-ffff-ffff-ffff-ffffffffffff", "preflight")
-"""Id and name of the rules for the link by which hosts try each other: those of a session that has no replicas."""
+"""Id and name of the rules for the link by which hosts test each other: those of a session without replicas."""
 
 # What UDP carries begins with 4 bytes of VXLAN flags, then come 24 bits of identifier and 8 reserved ones (RFC 7348).
 _VNI_IPV4 = "0>>22&0x3C@12>>8={vni}"
 _VNI_IPV6 = "52>>8={vni}"
 _PLAIN_UDP_IPV6 = "3&0xFF=17"
-# The flags and the reserved bits before the identifier, by which a host asks for its membership (`rules.membership`).
+# The flags and the reserved bits before the identifier, in packets that ask for a membership (`rules.membership`).
 _FLAGS_IPV4 = "0>>22&0x3C@8={flags}"
 _FLAGS_IPV6 = "48={flags}"
 
 SHARE = 32
-"""A session may have this part of the connections that a host's kernel can follow, by what it begins towards others."""
+"""A session may use one part in this many of the connections that a host's kernel can track, for connections that it
+opens itself."""
 MEMORY = 128
-"""Seconds for which the kernel remembers a connection that is over, and then some (Linux, nf_conntrack_tcp)."""
+"""Seconds for which the kernel remembers a closed connection, with a margin (Linux, nf_conntrack_tcp)."""
 LONGEST_BURST = 10000
-"""The most that `iptables` takes (iptables-extensions(8), limit)."""
+"""The largest burst that `iptables` accepts (iptables-extensions(8), limit)."""
 
 YES = {4: ("icmp-proto-unreachable", "prot-unreachable"), 6: ("icmp6-policy-fail", "policy-fail")}
 NO = {4: ("icmp-net-prohibited", "net-prohibited"), 6: ("icmp6-reject-route", "reject-route")}
-"""What is answered to a host of the session that asks for its membership, and to one that was given up: as iptables and
-as nftables call it, by the underlay's version of IP. No kernel says these of itself to a UDP packet that has arrived,
-and firewalls use others, so neither is mistaken for an answer."""
+"""The answers to a host that asks for its membership: the first to a host of the session, the second to one that was
+given up. Each has its name in iptables and in nftables, by the underlay's version of IP. No kernel sends these by
+itself for a UDP packet that has arrived, and firewalls use others, so neither is mistaken for an answer."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ class PublishedPort:
 class Tunnel:
     """The overlay of a session. endpoints: the underlay addresses of all its hosts.
 
-    interfaces: those by which packets of the others come, none where that is not known. local: this host's own
-    endpoint, None on a host that carries no replica.
+    interfaces: those at which packets of the other hosts arrive, none if they are not known. local: this host's own
+    endpoint, None on a host without replicas.
     """
 
     vni: int
@@ -109,10 +110,10 @@ class Tunnel:
 
 @dataclass(frozen=True)
 class Door:
-    """Where this host answers other hosts that ask for their membership in the session.
+    """The port at which this host answers other hosts that ask for their membership in the session.
 
-    members: who is told yes. fenced: who is told no. encrypted: whether the port is a WireGuard link's. flags: WAITING
-    where they ask whether this host has given up to start it.
+    members: the addresses that are answered with yes. fenced: those that are answered with no. encrypted: whether the
+    port is a WireGuard link's. flags: WAITING if they ask whether this host has given up starting the session.
     """
 
     vni: int
@@ -131,7 +132,7 @@ class Door:
 
     @property
     def answers(self) -> list[tuple[tuple[str, ...], tuple[str, str]]]:
-        """Who is told what: addresses of hosts, and what iptables and nftables call their answer."""
+        """The hosts' addresses, each with the name of their answer in iptables and nftables."""
         version = 6 if self.is_ipv6 else 4
         return [
             (members, what) for members, what in ((self.members, YES[version]), (self.fenced, NO[version])) if members
@@ -140,13 +141,13 @@ class Door:
 
 @dataclass(frozen=True)
 class Isolation:
-    """What the firewall rules of one host keep apart.
+    """Everything that the firewall rules of one host keep apart.
 
-    egress: the egress subnet; None on a host that carries no replica.
+    egress: the egress subnet; None on a host without replicas.
     inner: the interface of the session's own network, a bridge or the overlay's link. closed: ports that are published
-    at an IPv4 address of the loopback interface: (protocol, address, port). doors: where hosts of the session are told
-    whether they are, or that this one has given up to start it; none where nobody has to know. connections: how many
-    the replicas here may have by their way out; 0 where that is not known.
+    at an IPv4 address of the loopback interface: (protocol, address, port). doors: the ports that answer hosts of the
+    session whether they are members, or that this host has given up starting it; none if no host has to know.
+    connections: how many outgoing connections the replicas here may have; 0 if that is not known.
     """
 
     session_id: str
@@ -167,10 +168,10 @@ class Isolation:
 
 @dataclass(frozen=True)
 class Overlays:
-    """Where the overlays of a site can be: port of their tunnels, first and last identifier.
+    """The possible overlays of a site: port of their tunnels, first and last identifier.
 
-    interface: the one by which this host reaches the others, None where that is not known, or where there are several:
-    then these rules hold for what comes by any.
+    interface: by which this host reaches the others. None if it is not known or there are several: then these rules
+    apply to packets from any interface.
     """
 
     port: int
@@ -179,7 +180,7 @@ class Overlays:
     interface: str | None = None
 
     def cover(self, tunnel: OverlayTunnel | None) -> bool:
-        """Tell whether a session's overlay is among them; none always is."""
+        """Tell whether a session's overlay is among them; a session without an overlay always counts as covered."""
         return tunnel is None or (tunnel.port == self.port and self.first <= tunnel.vni <= self.last)
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,7 +197,7 @@ class Overlays:
 
 
 def is_kept_out(facts: HostFacts, record: Record) -> bool:
-    """Tell whether rules that are in force keep all containers of a host out of a session that runs on others.
+    """Tell whether rules in force keep all containers of a host out of a session that runs on other hosts.
 
     facts: of the host.
     """
@@ -210,9 +211,9 @@ def chain_name(session_id: str) -> str:
 
 
 def connections_of(most: int) -> int:
-    """Return how many connections a session may have on a host whose kernel follows *most*; 0 where it follows none.
+    """Return how many connections a session may have on a host whose kernel tracks *most*; 0 if it tracks none.
 
-    Those that are over count for a while, which `MEMORY` heeds by their rate.
+    Closed connections count for a while; `MEMORY` allows for that by limiting the rate.
     """
     return max(1, most // SHARE) if most else 0
 
@@ -223,7 +224,7 @@ def egress_bridge(session_id: str) -> str:
 
 
 def inner_bridge(session_id: str) -> str:
-    """Return the name of the session's own bridge where one host carries all of it."""
+    """Return the name of the session's own bridge, if one host carries all of it."""
     return f"{INNER_PREFIX}{session_id[:8]}"
 
 
@@ -239,11 +240,11 @@ def isolation_of(
 ) -> Isolation:
     """Return what the firewall rules keep apart on a *host* that carries replicas of the session.
 
-    overlay: what `tunnel_of` says of the plan. interfaces: those by which packets of the other hosts come; without any
-    it is the one that the plan names. connections: how many its replicas may have by their way out. gave_up: whether
-    the host could not start its part, of which those are told that wait for it. is_undecided: whether most witnesses
-    may not have agreed yet to do without the hosts that were let go of: these get no answer then, as with the answer
-    they would remove what runs there.
+    overlay: as `tunnel_of` derives it from the plan. interfaces: those at which packets of the other hosts arrive; if
+    none is given, the interface that the plan names. connections: how many outgoing connections its replicas may have.
+    gave_up: whether the host could not start its part; hosts that wait for it are notified. is_undecided: whether most
+    witnesses may not have agreed yet to continue without the lost hosts. These get no answer then, because the answer
+    would make them remove what runs there.
     """
     session, network = plan.session, plan.network
     published = []
@@ -277,9 +278,9 @@ def isolation_of(
 def _doors_of(
     plan: Plan, host: str, interfaces: tuple[str, ...], gave_up: bool, is_undecided: bool
 ) -> tuple[Door, ...]:
-    """Return where hosts are told their membership, in sessions that replace lost hosts, or have given one up.
+    """Return the ports that answer hosts about their membership, in sessions that replaced lost hosts or gave one up.
 
-    gave_up: whether those are told as well that wait for this host to start the session.
+    gave_up: whether hosts that wait for this host to start the session are notified as well.
     """
     network, own = plan.network, plan.hosts[host]
     if network is None or network.vni is None or network.port is None or not interfaces:
@@ -297,14 +298,14 @@ def _doors_of(
 
 
 def tunnel_on_host(tunnel: OverlayTunnel, interfaces: tuple[str, ...], local: str | None = None) -> Tunnel:
-    """Return a session's tunnel with what is this host's own."""
+    """Return a session's tunnel with the values of this host."""
     return Tunnel(tunnel.vni, tunnel.port, tunnel.endpoints, interfaces, local)
 
 
 def isolation_of_probe(
     vni: int, port: int, endpoints: tuple[str, ...], local: str, interfaces: tuple[str, ...]
 ) -> Isolation:
-    """Return what is kept apart while hosts try each other, by the rules that a session's tunnel has on a host."""
+    """Return what is kept apart while hosts test each other, with the rules that a session's tunnel has on a host."""
     return Isolation(*PROBE, Tunnel(vni, port, endpoints, interfaces, local))
 
 
@@ -317,7 +318,7 @@ Rules = dict[str, list[str]]
 def iptables_rules(isolation: Isolation, ipv6: bool = False) -> Rules:
     """Return the rules for the table ``filter`` of iptables, or of ip6tables.
 
-    Those of the session's own chain are all there is in it; the others go before what others have in those chains.
+    The session's own chain has only these rules. In other chains they go before the rules that others have there.
     """
     found: Rules = {USER_CHAIN: [], INPUT_CHAIN: [], isolation.chain: []}
     tunnel = isolation.tunnel
@@ -334,11 +335,11 @@ def iptables_rules(isolation: Isolation, ipv6: bool = False) -> Rules:
 
 
 def standing_iptables_rules(overlays: Overlays, ipv6: bool = False) -> Rules:
-    """Return the rules that keep every container of a host out of every overlay of the site, for `iptables_rules`'s
-    table: what is forwarded to the port of tunnels and bears an identifier of the site's is dropped.
+    """Return the rules that keep every container of a host out of every overlay of the site, for the same table as
+    `iptables_rules`: what is forwarded to the port of tunnels with an identifier of the site is dropped.
 
-    What comes from where the other hosts are can as well be sent to them directly, and what stays on the own bridge of
-    a session is that session's own affair.
+    Packets from the network of the other hosts are not dropped: their sender could reach those hosts directly. Packets
+    that stay on a session's own bridge concern only that session.
     """
     where = f"! -i {overlays.interface} " if overlays.interface else ""
     to_port = f"{where}! -o {INNER_PREFIX}+ -p udp -m udp --dport {overlays.port}"
@@ -353,7 +354,7 @@ def _iptables_tunnel(found: Rules, chain: str, tunnel: Tunnel) -> None:
     to_session = f'{to_port} -m u32 --u32 "{vni}"'
     # With an extension header the identifier is elsewhere; no tunnel sends one.
     strange = [f'{to_port} -m u32 ! --u32 "{_PLAIN_UDP_IPV6}" -j DROP'] if tunnel.is_ipv6 else []
-    # A packet that comes from where the others are can as well be sent to them directly.
+    # A sender in the network of the other hosts could send such a packet to them directly, so it is let through.
     if len(tunnel.interfaces) > 1:
         out = f"{chain}-out"
         found[USER_CHAIN].append(f"{to_port} -j {out}")
@@ -375,12 +376,12 @@ def _iptables_tunnel(found: Rules, chain: str, tunnel: Tunnel) -> None:
 
 
 def _iptables_door(found: Rules, chain: str, door: Door, ipv6: bool) -> None:
-    """Have questions for a host's membership answered, before anything else is decided of packets for that port."""
+    """Answer questions for a host's membership, before anything else is decided for packets to that port."""
     flags, vni = (_FLAGS_IPV6, _VNI_IPV6) if ipv6 else (_FLAGS_IPV4, _VNI_IPV4)
     question = f"{flags.format(flags=f'{door.flags:#x}')}&&{vni.format(vni=door.vni)}"
     asks = f'-p udp -m udp --dport {door.port} -m u32 --u32 "{question}"'
     own = f"{chain}-{'ask' if door.flags == QUESTION else 'wait'}"
-    # Of all that comes by the tunnel of a session only its own packets are looked at twice.
+    # Of the packets that arrive by the tunnel of a session, only the session's own are matched twice.
     where = found[INPUT_CHAIN if door.encrypted else f"{chain}-in"]
     where[:0] = [f"-d {door.local} -i {interface} {asks} -j {own}" for interface in door.interfaces]
     found[own] = [
@@ -415,9 +416,9 @@ def _iptables_egress(found: Rules, isolation: Isolation) -> None:
 
 
 def _iptables_limit(found: Rules, isolation: Isolation, own: list[str]) -> None:
-    """Have a session's replicas fill no more than their part of the table of connections, which all on a host share.
+    """Limit a session's replicas to their part of the table of connections, which all programs on a host share.
 
-    What begins a connection is counted in one chain, wherever it goes; what is dropped leaves nothing in the table.
+    New connections are counted in one chain, whatever their destination; a dropped packet leaves no entry in the table.
     """
     if not isolation.connections:
         return
@@ -433,12 +434,12 @@ def _iptables_limit(found: Rules, isolation: Isolation, own: list[str]) -> None:
 
 
 def _rate(connections: int) -> tuple[int, int]:
-    """Return how many connections may be begun in a second, and how many at once before that."""
+    """Return how many connections may be opened in a second, and how many at once before that."""
     return max(1, connections // MEMORY), connections
 
 
 def _ip6tables_egress(found: Rules, isolation: Isolation) -> None:
-    """Let nothing through: replicas have no IPv6, but with NET_RAW one can send it, and neighbours can to it."""
+    """Drop everything: replicas have no IPv6, but with NET_RAW one can send it, and neighbours can send it to one."""
     links = [isolation.inner] if isolation.inner is not None else []
     links += [egress_bridge(isolation.session_id)] if isolation.egress is not None else []
     for link in links:
@@ -449,12 +450,12 @@ def _ip6tables_egress(found: Rules, isolation: Isolation) -> None:
 
 
 def iptables_comment(session_id: str, session_name: str, rule: str) -> str:
-    """Return the comment of a rule: whose it is, and the rule's digest."""
+    """Return the comment of a rule: its session, and the rule's digest."""
     return f"{MARK} {session_id} {session_name} {digest(rule)}"
 
 
 def read_comment(comment: str) -> tuple[str, str, str] | None:
-    """Return session id, session name and digest from a rule's comment, None where it is somebody else's."""
+    """Return session id, session name and digest from a rule's comment, None if the rule is not one of ours."""
     words = comment.split(" ")
     if len(words) != 4 or words[0] != MARK or not is_session_id(words[1]):
         return None
@@ -472,7 +473,7 @@ HOOKS = {
     "input": "type filter hook input priority -10; policy accept;",
     "forward": "type filter hook forward priority -10; policy accept;",
 }
-"""Chains of the table of nftables. A packet that any chain of the host drops is gone, whatever another accepts."""
+"""Chains of the table of nftables. A packet that any chain of the host drops is gone, even if another accepts it."""
 
 
 def table_name(session_id: str, session_name: str) -> str:
@@ -481,7 +482,7 @@ def table_name(session_id: str, session_name: str) -> str:
 
 
 def read_table_name(name: str) -> tuple[str, str] | None:
-    """Return session id and name from the name of a table, None where it is somebody else's."""
+    """Return session id and name from the name of a table, None if the table is not one of ours."""
     prefix, session_id, session_name = name[: len(MARK) + 1], name[len(MARK) + 1 :][:36], name[len(MARK) + 38 :]
     return (session_id, session_name) if prefix == f"{MARK}-" and is_session_id(session_id) else None
 
@@ -500,7 +501,7 @@ def nft_rules(isolation: Isolation) -> Rules:
         if tunnel.local is not None:
             if tunnel.peers and tunnel.interfaces:  # a set of nft may not be empty
                 come = f"iifname {_names(tunnel.interfaces)} {family} saddr {_set(tunnel.peers)}"
-                # Asking for the state has packets put together from their fragments before they get here.
+                # Matching on the state reassembles fragmented packets before they get here.
                 found["input"].append(
                     f"{come} {family} daddr {tunnel.local} {to_session} "
                     "ct state { new, established, related, untracked } accept"
@@ -533,7 +534,7 @@ def nft_rules(isolation: Isolation) -> Rules:
 
 
 def _nft_limit(isolation: Isolation) -> list[str]:
-    """Return what `_iptables_limit` adds, for a chain that counts by itself."""
+    """Return the same as `_iptables_limit` adds, for a chain that counts by itself."""
     if not isolation.connections:
         return []
     begins = f'iifname "{egress_bridge(isolation.session_id)}" ct state new'
@@ -556,14 +557,14 @@ def _nft_door(door: Door) -> list[str]:
 
 
 def standing_nft_rules(overlays: Overlays) -> Rules:
-    """Return what `standing_iptables_rules` returns, for a table of nftables."""
+    """Return the same as `standing_iptables_rules`, for a table of nftables."""
     where = f'iifname != "{overlays.interface}" ' if overlays.interface else ""
     to_port = f'{where}oifname != "{INNER_PREFIX}*" udp dport {overlays.port}'
     return {"forward": [f"{to_port} @th,96,24 {overlays.first}-{overlays.last} drop"]}
 
 
 def _names(interfaces: tuple[str, ...]) -> str:
-    """Return interfaces as nftables takes them; one as rules have always named it, so that these stay the same."""
+    """Return interfaces in the syntax of nftables; a single one as rules always named it, so they stay the same."""
     quoted = [f'"{interface}"' for interface in interfaces]
     return quoted[0] if len(quoted) == 1 else _set(quoted)
 
@@ -573,7 +574,7 @@ def _set(addresses: Iterable[str]) -> str:
 
 
 def nft_table(name: str, rules: Rules) -> str:
-    """Return what ``nft -f`` takes to put the table in place of one of the same name, in one transaction."""
+    """Return the input for ``nft -f`` that replaces the table of the same name in one transaction."""
     lines = [f"table inet {name}", f"delete table inet {name}", f"table inet {name} {{"]
     for chain, chain_rules in rules.items():
         lines += [f"chain {chain} {{", HOOKS[chain]]

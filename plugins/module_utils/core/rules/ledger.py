@@ -1,16 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Who holds what on one host, and whether one more session fits: the rules of reservation, without clock or disk.
+"""The reservations of one host, and whether one more session fits: the rules of reservation, without clock or disk.
 
 A reservation begins as a *lease*: its session has asked several hosts and does not know yet whether all of them
 agreed. It is *confirmed* once all have, and *committed* once the session runs. A lease or a confirmation that is not
-carried on runs out by itself; a committed reservation stays until the session is torn down.
+renewed expires by itself; a committed reservation stays until the session is torn down.
 
-Two sessions that race ask the same hosts at the same moment, each may get some, and neither all. `resolve_reservations`
-tells what to do then: of two tentative sessions the one with the lower id keeps what it got and asks again, the other
-rolls back everything and plans anew. A session therefore waits only for sessions with a higher id, so no circle of
-waiting can close, and the lowest of those that race always comes to an end.
+If two sessions race, they ask the same hosts at the same time, and each may get some hosts and neither all.
+`resolve_reservations` decides what to do then: of two tentative sessions the one with the lower id keeps what it got
+and asks again, the other rolls back everything and plans again. A session therefore waits only for sessions with a
+higher id, so there can be no circular waiting, and the session with the lowest id always finishes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COMMITTED = "committed"
 STAGES = (LEASED, CONFIRMED, COMMITTED)
 
 CHANGE = "+"
-"""What is behind a session's name, which has none itself, in the name of a claim of a change of it."""
+"""Suffix of a session's name in the name of the claim of a change; no session's name contains it."""
 
 GRANTED = "granted"
 ASK_AGAIN = "ask again"
@@ -59,19 +59,19 @@ class NewerLedger(InvalidLedger):
 
 
 TURN, LONGEST_TURNS = 15, 3600
-"""Seconds for which a lease lasts longer for each turn of hosts that are called before, in which a part is started and
-gets ready; and at most, as so long a launch that was killed holds up others."""
+"""Seconds by which a lease lasts longer for each turn of hosts that are called before, in which a part is started and
+gets ready; and the most it adds up to, because a killed launch holds up others for that long."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What one session takes on one host.
+    """The resources that one session takes on one host.
 
     cpus in thousandths, memory in bytes, devices as (class, names), ports as (address, port, protocol). vni and
     subnets belong to the session as a whole and are claimed on every host of it. overlay_port: UDP port of its overlay,
-    which it shares with other overlays and nobody else. Without replicas it is a claim of the session's name alone.
-    amends: of what a session that runs takes beyond what it has, the id of that session; session_id is that of the
-    change then.
+    which it shares only with other overlays. Without replicas it is a claim of the session's name alone.
+    amends: set in a claim for what a running session takes beyond what it has: the id of that session. session_id is
+    then the id of the change.
     """
 
     session_id: str
@@ -116,7 +116,7 @@ class Claim:
                 ports=tuple((str(address), _count(port), _text(protocol)) for address, port, protocol in data["ports"]),
                 vni=None if data["vni"] is None else _count(data["vni"]),
                 subnets=tuple(str(ipaddress.IPv4Network(_text(subnet), strict=False)) for subnet in data["subnets"]),
-                # Ledgers of earlier releases have none.
+                # Ledgers of earlier releases do not have it.
                 overlay_port=None if data.get("overlay_port") is None else _count(data["overlay_port"]),
                 amends=None if data.get("amends") is None else _text(data["amends"]),
             )
@@ -130,9 +130,9 @@ class Reservation:
     """One claim and how firmly it is held.
 
     lease_owner: the run of a launch that made it; two runs of the same session do not share one. boot: the boot of the
-    host during which it was made. expires: seconds since that boot (CLOCK_BOOTTIME) at which it
-    runs out, None once committed. since: when its run was last heard of, by the same clock; None where that is not
-    known. None of it depends on the host's calendar clock, which may be wrong or set.
+    host during which it was made. expires: seconds since that boot (CLOCK_BOOTTIME) at which it expires, None once
+    committed. since: when the host last heard from its run, by the same clock; None if that is not known. None of it
+    depends on the host's calendar clock, which may be wrong or set.
     """
 
     claim: Claim
@@ -143,7 +143,7 @@ class Reservation:
     since: float | None = None
 
     def is_live(self, boot: str, now: float) -> bool:
-        """Tell whether it still counts. After a reboot nobody is left to carry on what had not been committed."""
+        """Tell whether it still counts. After a reboot no run is left to continue what had not been committed."""
         if self.expires is None:
             return True
         return self.boot == boot and now < self.expires
@@ -180,7 +180,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Allocatable:
-    """What sessions may use of one host in all. max_replicas None means no limit."""
+    """The total that sessions may use of one host. max_replicas None means no limit."""
 
     cpus: int
     memory: int
@@ -215,8 +215,8 @@ class Allocatable:
 class ClaimAnswer:
     """One host's answer to a claim.
 
-    reasons: full sentences, empty where it is granted. tentative: the sessions whose leases alone are in the way;
-    empty where even without them it would not fit.
+    reasons: full sentences, empty if it is granted. tentative: the sessions whose leases are the only obstacle; empty
+    if it would not fit without them either.
     """
 
     granted: bool
@@ -224,7 +224,7 @@ class ClaimAnswer:
     tentative: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as a part of what a host answers to the launch that asked."""
+        """Return it in the form in which a host answers the launch that asked."""
         return {"granted": self.granted, "reasons": list(self.reasons), "tentative": list(self.tentative)}
 
 
@@ -254,7 +254,7 @@ def write_ledger(ledger: Ledger) -> dict[str, Any]:
 
 
 def live(ledger: Ledger, boot: str, now: float) -> dict[str, Reservation]:
-    """Return the ledger without what has run out."""
+    """Return the ledger without expired reservations."""
     return {key: reservation for key, reservation in ledger.items() if reservation.is_live(boot, now)}
 
 
@@ -262,8 +262,8 @@ def answer(claim: Claim, ledger: Ledger, untracked: Iterable[Claim], allocatable
     """Tell whether *claim* fits beside what is held.
 
     ledger: live reservations; one of the same session is replaced by the claim. untracked: containers of sessions that
-    the ledger does not know, which use up the host all the same. allocatable: None for a claim of the session's name
-    alone.
+    are missing from the ledger; they use resources of the host all the same. allocatable: None for a claim of the
+    session's name alone.
     """
     others = {key: reservation for key, reservation in ledger.items() if key != claim.session_id}
     unknown = [other for other in untracked if other.session_id not in ledger and other.session_id != claim.session_id]
@@ -279,7 +279,7 @@ def answer(claim: Claim, ledger: Ledger, untracked: Iterable[Claim], allocatable
 
 
 def collisions(claim: Claim, held: Iterable[Claim]) -> list[str]:
-    """Return, in full sentences, what the claim and others cannot both have, however much room there is."""
+    """Return in full sentences what the claim and others cannot both have, however much is free."""
     return [reason for other in held if other.session_id != claim.session_id for reason in _collisions(claim, other)]
 
 
@@ -287,7 +287,7 @@ def _conflicts(claim: Claim, held: Sequence[Claim], allocatable: Allocatable | N
     if allocatable is None:
         return collisions(claim, held)
     reasons = []
-    # A host can hold more than it has, where it was made smaller: a session that asks for nothing more is not refused.
+    # A host that was made smaller can hold more than it has: a session that asks for nothing more is not rejected.
     for what, wanted, limit, used, form in (
         ("CPUs", claim.cpus, allocatable.cpus, sum(other.cpus for other in held), format_cpus),
         ("memory", claim.memory, allocatable.memory, sum(other.memory for other in held), format_memory),
@@ -357,15 +357,15 @@ def lease(claim: Claim, boot: str, now: float, seconds: float, lease_owner: str 
 
 
 def turns_seconds(hosts: int, forks: int) -> int:
-    """Return how much longer a lease has to last where *hosts* take turns at being called, *forks* at a time.
+    """Return how much longer a lease has to last if *hosts* are called in turns, *forks* at a time.
 
-    The last is called to confirm its lease when all before it have started their parts.
+    The last host is called to confirm its lease when all before it have started their parts.
     """
     return min((-(-hosts // forks) - 1) * TURN, LONGEST_TURNS)
 
 
 def advance(reservation: Reservation, stage: str, now: float, seconds: float) -> Reservation:
-    """Return the reservation one stage further, or as it is where it is that far already; never a stage back."""
+    """Return the reservation one stage further, or unchanged if it is that far already; it never goes back a stage."""
     if STAGES.index(stage) < STAGES.index(reservation.stage):
         return reservation
     return replace(reservation, stage=stage, expires=None if stage == COMMITTED else now + seconds, since=now)
@@ -374,7 +374,7 @@ def advance(reservation: Reservation, stage: str, now: float, seconds: float) ->
 def resolve_reservations(session_id: str, answers: Mapping[str, ClaimAnswer]) -> str:
     """Tell what a session does with the answers of all its hosts: GRANTED, ASK_AGAIN or ROLL_BACK.
 
-    It asks again, holding what it got, only where nothing but tentative sessions with higher ids are in the way.
+    It asks again, keeping what it got, only if nothing but tentative sessions with higher ids are in the way.
     """
     refused = [given for given in answers.values() if not given.granted]
     if not refused:
@@ -385,15 +385,15 @@ def resolve_reservations(session_id: str, answers: Mapping[str, ClaimAnswer]) ->
 
 
 def claims_of(plan: Plan) -> dict[str, Claim]:
-    """Return what a plan claims on each of its hosts."""
+    """Return the claim of a plan on each of its hosts."""
     return {host: claim_of(plan, host) for host in plan.hosts}
 
 
 def claim_of(plan: Plan, host: str) -> Claim:
-    """Return what a plan claims on one of its hosts."""
+    """Return the claim of a plan on one of its hosts."""
     network, replicas = plan.network, plan.on(host)
     subnets = [plan.egress.subnet] + ([network.subnet] if network is not None else [])
-    # The tunnel of an encrypted session listens on a port of its own; overlays in plain share one.
+    # The tunnel of an encrypted session listens on a port of its own; unencrypted overlays share one.
     own_ports: tuple[tuple[str, int, str], ...] = ()
     overlay_port = None
     if network is not None and network.tunnel is not None and network.port is not None:
@@ -420,7 +420,7 @@ def claim_of(plan: Plan, host: str) -> Claim:
 
 
 def beyond(claim: Claim, held: Claim) -> Claim:
-    """Return what of a claim the one that is held does not cover."""
+    """Return the part of a claim that the held claim does not cover."""
     had = {name for _kind, names in held.devices for name in names}
     devices = ((kind, tuple(name for name in names if name not in had)) for kind, names in claim.devices)
     return replace(
@@ -437,12 +437,12 @@ def beyond(claim: Claim, held: Claim) -> Claim:
 
 
 def covers(held: Claim, claim: Claim) -> bool:
-    """Tell whether who holds *held* holds all of *claim*."""
+    """Tell whether *held* includes all of *claim*."""
     return beyond(claim, held) == Claim(claim.session_id, claim.session_name, amends=claim.amends)
 
 
 def both(claim: Claim, held: Claim) -> Claim:
-    """Return what a session takes while it goes from what it holds to another claim: the larger of the two."""
+    """Return what a session takes while it changes from one claim to another: the larger of the two."""
     devices: dict[str, list[str]] = {kind: list(names) for kind, names in claim.devices}
     for kind, names in held.devices:
         mine = devices.setdefault(kind, [])
@@ -468,10 +468,10 @@ def amended(
     change_id: str | None,
     lease_owner: str | None,
 ) -> tuple[Claim | None, list[str]]:
-    """Return what a session that runs takes from now on, to get from what it holds to *claim*; or None, and why not.
+    """Return what a running session takes from now on, to get from what it holds to *claim*; or None, and why not.
 
-    What it holds already it keeps; what it needs beyond has to be leased under *change_id* by *lease_owner*, or be free
-    of what sessions may use, *allocatable*: where neither is known there is no more.
+    It keeps what it holds. What it needs beyond that has to be leased under *change_id* by *lease_owner*, or be free
+    among what sessions may use, *allocatable*. If neither is known, it gets no more.
     """
     mine = ledger.get(claim.session_id)
     if mine is not None and mine.stage != COMMITTED:
@@ -489,7 +489,7 @@ def amended(
     if allocatable is None:
         return None, ["What it takes beyond what it has is not reserved, or the reservation has run out."]
     others = {key: reservation for key, reservation in ledger.items() if key != change_id}
-    # A host may hold more than it has: only what is asked beyond that has to be free.
+    # A host may hold more than it has: only what is requested beyond that has to be free.
     used = Claim("", "", replicas=held.replicas, cpus=held.cpus, memory=held.memory)
     found = answer(more, others, [*untracked, used], allocatable)
     return (wanted, []) if found.granted else (None, list(found.reasons))
@@ -503,11 +503,11 @@ def _devices(data: Mapping[str, Sequence[str]]) -> Devices:
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{show(value)} is no text")
+        raise ValueError(f"{show(value)} is not a text")
     return value
 
 
 def _count(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{show(value)} is no count")
+        raise ValueError(f"{show(value)} is not a count")
     return value

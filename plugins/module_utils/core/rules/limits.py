@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a resource group allows: modes, replicas of a session, and what the sessions of one owner may have together."""
+"""Limits of a resource group: modes, replicas of a session, and what the sessions of one owner may have together."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Amounts:
 
 
 def amounts_of(request: Request) -> Amounts:
-    """Return what one session asks for in all."""
+    """Return the total amounts that one session requests."""
     each = [role.resources for role in request.roles for _replica in range(role.replicas)]
     accelerators = _sum([pair for amounts in each for pair in amounts.accelerators])
     return Amounts(
@@ -71,11 +71,11 @@ def _sum(counts: Iterable[tuple[str, int]]) -> Counts:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a resource group; None is no limit.
+    """The limits of a resource group; None means no limit.
 
     replicas_per_session counts one session. The others count all sessions of one owner, waiting ones included.
-    priority: the highest that somebody may ask for who is not an admin of the site; where a site sets none it is that
-    of a request without one, so that nobody gets before all others by asking for it.
+    priority: the highest that users who are not admins of the site may request. If a site sets none, it is the default
+    priority of a request, so that users cannot pass all others by requesting a higher one.
     """
 
     modes: tuple[str, ...] = MODES
@@ -112,8 +112,8 @@ class Limits:
         return cls(**found)
 
     def check(self, request: Request, owner: str, used: Amounts, asks_priority: bool = False) -> None:
-        """Refuse a request that goes beyond a limit. used: what the owner's other sessions have. asks_priority: whether
-        its priority is asked for now, by somebody who is not an admin.
+        """Reject a request that exceeds a limit. used: the amounts of the owner's other sessions. asks_priority:
+        whether a user who is not an admin requests its priority now.
 
         Raises InvalidInput with every violation: used, requested, limit.
         """

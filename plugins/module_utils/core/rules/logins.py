@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which logins prove that the SSH of a session works, and what of an image may be in the way of one that fails."""
+"""Logins that prove that the SSH of a session works, and files of an image that may prevent a login."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 NSSWITCH = "/etc/nsswitch.conf"
 READ = (accounts.PASSWD, accounts.SHADOW, NSSWITCH)
-"""Files of an image by whose content `obstacles` sees what is in the way."""
+"""Files of an image whose content shows `obstacles` what prevents a login."""
 
 UNREAD = ("/etc/hosts.allow", "/etc/hosts.deny", "/etc/ld.so.preload", "/etc/nologin")
-"""Files of an image that are meant for its own programs, and that no setting keeps OpenSSH and what it is made of from
-reading: the rules of libwrap, what every program has to load, who may log in. The SSH runtime is built so that it does
-not; that of an earlier release reads them."""
+"""Files of an image that are meant for its own programs, and that no setting keeps OpenSSH and its parts from reading:
+the rules of libwrap, what every program has to load, who may log in. The SSH runtime is built so that it does not read
+them; that of an earlier release does."""
 
 _RUN_BY_SSH = ("/etc/ssh/sshrc", "{home}/.ssh/rc")
 _START_FILES = {
@@ -33,17 +33,17 @@ _START_FILES = {
     "tcsh": ("/etc/csh.cshrc", "{home}/.tcshrc", "{home}/.cshrc"),
     "fish": ("/etc/fish/config.fish", "{home}/.config/fish/config.fish"),
 }
-"""What shells read before a command that a login brings, by the name of the shell."""
+"""Files that shells read before a command that a login brings, by the name of the shell."""
 
 
 def login_pairs(plan: Plan, host: str) -> tuple[Pairs, Pairs]:
-    """Return who of a host logs in to whom: to replicas of the same host, and to those of another.
+    """Return the logins from a host, as pairs: to replicas of the same host, and to those of another.
 
-    All replicas have the same list of known hosts and take the same keys, and those of one role on one host are made of
-    the same image with the same mounts and command, so that the first of them stands for all. Those that do, of one
-    image, as users of the same name, form a ring in the order of ranks: each logs in to the next, who is alone to
-    itself. So each is a client and a server once, and a launch performs as many logins as there are roles on hosts,
-    however many replicas they have.
+    All replicas have the same list of known hosts and accept the same keys. Replicas of one role on one host are made
+    of the same image with the same mounts and command, so the first of them stands for all. These first replicas, if
+    they have the same image and user name, form a ring in rank order: each logs in to the next; a single one logs in
+    to itself. So each is a client and a server once, and a launch performs one login for each role on a host, however
+    many replicas there are.
     """
     rings: dict[str, dict[tuple[str, str], Replica]] = {}
     for replica in plan.replicas:
@@ -56,7 +56,7 @@ def login_pairs(plan: Plan, host: str) -> tuple[Pairs, Pairs]:
 
 
 def run_at_login(files: Mapping[str, str | None], uid: int, home: str) -> list[str]:
-    """Return the files that are run at each login of a user, where they exist. files: as `obstacles` has them."""
+    """Return the files that are run at each login of a user if they exist. files: as in `obstacles`."""
     found = accounts.Accounts(files.get(accounts.PASSWD))
     shell = os.path.basename(accounts.shell_of(found, uid))
     home = (home or accounts.home_of(found, uid)).rstrip("/")
@@ -64,10 +64,10 @@ def run_at_login(files: Mapping[str, str | None], uid: int, home: str) -> list[s
 
 
 def obstacles(files: Mapping[str, str | None], uid: int, run: Collection[str]) -> list[str]:
-    """Return, in sentences, what of a replica's files may keep its user from logging in.
+    """Return in sentences which of a replica's files may keep its user from logging in.
 
-    files: those of `READ` by path, None where there is no such file. uid: of the user that the image runs as. run:
-    files that exist and are run at each login.
+    files: those of `READ` by path, None if there is no such file. uid: of the user that the image runs as. run: files
+    that exist and are run at each login.
     """
     found = []
     known = accounts.Accounts(files.get(accounts.PASSWD))
@@ -76,7 +76,7 @@ def obstacles(files: Mapping[str, str | None], uid: int, run: Collection[str]) -
         found.append(f"{accounts.PASSWD} has no user with the number {uid}.")
     shell = accounts.shell_of(known, uid)
     if name and os.path.basename(shell) in accounts.NO_LOGIN:
-        found.append(f"{accounts.PASSWD} gives {name} the shell {shell or 'of nobody'!r}, which lets nobody in.")
+        found.append(f"{accounts.PASSWD} gives {name} the shell {shell or 'of nobody'!r}, which allows no logins.")
     for line in (files.get(accounts.SHADOW) or "").splitlines():
         fields = line.split(":")
         if name and fields[0] == name and len(fields) > 1 and fields[1].startswith("!"):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What /etc/hosts of a replica says of its session, and what becomes of what a replica's programs write there."""
+"""The content of a replica's /etc/hosts, and how entries of the replica's programs in it are corrected."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 
 MOST_TIMES = 5
-"""How often the timer puts back what the programs of a replica write, from one start of it to the next."""
+"""How often the timer corrects what the programs of a replica write, from one start of it to the next."""
 MOST_ADDED = 1 << 16
-"""Bytes that a replica's programs may have added to /etc/hosts; of a file with more nothing is kept."""
+"""Bytes that a replica's programs may add to /etc/hosts; from a larger file nothing is kept."""
 
 
 def hosts_file(replicas: Sequence[Replica]) -> str:
-    """Return /etc/hosts: every replica, the own one included, has exactly one address, the session's.
+    """Return /etc/hosts, in which every replica, the own one included, has exactly one address, the session's.
 
-    The lines with mapped addresses are for programs that listen for both families and look up who has called them
-    (PyTorch). The C library finds such a line by its address alone: a name without the dot is not that of the line, so
-    it keeps its one address. `environment.TRIM_DOMAINS` takes the dot away from what is found.
+    The lines with mapped addresses are for programs that listen for both families and look up the name of a caller
+    (PyTorch). The C library finds such a line only by its address: the name in the line ends in a dot, so a look-up of
+    the name without the dot still finds one address. `environment.TRIM_DOMAINS` removes the dot from the result.
     """
     lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
     lines += [f"{replica.address}\t{replica.name}" for replica in replicas]
@@ -32,10 +32,11 @@ def hosts_file(replicas: Sequence[Replica]) -> str:
 
 
 def corrected(found: str | None, own: str, names: Collection[str], subnet: str) -> str:
-    """Return what /etc/hosts has to be: the session's *own* text, then what others have added and is no contradiction.
+    """Return what /etc/hosts has to be: the session's *own* text, then lines that others added and that do not
+    conflict.
 
-    found: the file as it is, None for one that is too large to be read, or no text. names: of the session's replicas.
-    subnet: that of the session, whose addresses are the session's alone.
+    found: the present file, None if it is too large to be read, or is not text. names: of the session's replicas.
+    subnet: the session's, whose addresses belong to the session alone.
     """
     if found is None or found == own:
         return own
@@ -48,7 +49,7 @@ def corrected(found: str | None, own: str, names: Collection[str], subnet: str) 
 
 
 def contradictions(found: str | None, own: str, names: Collection[str]) -> list[str]:
-    """Return what gives a name of the session another address, in the form ``127.0.0.1 main1``."""
+    """Return the entries that give a name of the session another address, in the form ``127.0.0.1 main1``."""
     taken = {tuple(line.split()) for line in own.splitlines()}
     wanted = {name.lower() for name in names}
     return [
@@ -67,7 +68,7 @@ def _entries(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _without(line: str, names: Collection[str], subnet: IPv4Network) -> str | None:
-    """Return a line without names and addresses of the session, None where nothing is left of it."""
+    """Return a line without names and addresses of the session, None if nothing is left of it."""
     entry = next(_entries(line), None)
     if entry is None:
         return line

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Extra variables that nobody reads, and that were meant to be a variable of the collection.
+"""Extra variables that nothing reads, and that were probably meant to be a variable of the collection.
 
-Names that begin as a playbook's own variables do are checked where these are read. Any other name may be a site's own:
-only what is given with ``-e`` is looked at, and only what is nearly a name that exists.
+Names that begin like a playbook's own variables are checked where those are read. Any other name may be a site's own:
+so only variables given with ``-e`` are checked, and only names that nearly match an existing one are reported.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ SITE = (
     *("state_directory", "subnet_pool", "topology_keys", "underlay_address", "vni_pool", "volume_drivers"),
     *("vxlan_port",),
 )
-"""What a site sets, each to go after `SITE_PREFIX`."""
+"""Variables that a site sets, each without `SITE_PREFIX`."""
 HANDED_ON = ("event", "info_file", "job", "own_request", "progress", "session")
-"""What playbooks hand to each other so, also as artifacts of a workflow."""
+"""Variables that playbooks pass to each other, also as artifacts of a workflow."""
 OFTEN_OWN = ("command", "env", "hosts", "mode", "name", "owner", "policy", "priority", "roles")
-"""What sites may well say of their clusters in variables of their own."""
+"""Variables that sites may have for purposes of their own."""
 ALIKE = 0.8
-"""From which share of equal characters on a word is taken for a slip of another."""
+"""Share of equal characters from which a word is taken for a misspelling of another."""
 ALIKE_IF_SHORT = 0.6
 
 
 def near_misses(extra: Iterable[str], given: Collection[str], launches: bool) -> list[Problem]:
     """Return a problem for each extra variable that was meant to be another one.
 
-    extra: names of what was given with ``-e``. given: names of the request's variables that have a value. launches:
-    whether the request is read as a whole; a value that it has from elsewhere may come by way of an own variable.
+    extra: names of the variables given with ``-e``. given: names of the request's variables that have a value.
+    launches: whether the request is read as a whole. A value from elsewhere may come from a variable of the site's own.
     """
     problems = []
     for name in sorted(map(str, extra)):
@@ -51,7 +51,7 @@ def near_misses(extra: Iterable[str], given: Collection[str], launches: bool) ->
 
 
 def slips_of_prefix(extra: Iterable[str], prefix: str, keys: Collection[str]) -> list[Problem]:
-    """Return a problem for each extra variable that is a slip of one of a verb's own, such as jobs_timeout.
+    """Return a problem for each extra variable that is a misspelling of one of a verb's own, such as jobs_timeout.
 
     prefix: of the verb's variables, with which *keys* begin; names that have it are checked where they are read.
     """
@@ -65,9 +65,9 @@ def slips_of_prefix(extra: Iterable[str], prefix: str, keys: Collection[str]) ->
 
 
 def slips_of_roles(extra: Iterable[str], roles: Mapping[str, Collection[str]]) -> list[Problem]:
-    """Return a problem for each extra variable that is a slip of one of a role's, such as drain_reson or drian_reason.
+    """Return a problem for each misspelling of a role's variable, such as drain_reson or drian_reason.
 
-    roles: by name, with which variables of a role begin, what follows it.
+    roles: by the prefix of a role's variables, the names after it.
     """
     problems = []
     for name in sorted({*map(str, extra)} - {f"{role}_{key}" for role, keys in roles.items() for key in keys}):
@@ -75,7 +75,7 @@ def slips_of_roles(extra: Iterable[str], roles: Mapping[str, Collection[str]]) -
         for role, keys in roles.items():
             count = role.count("_") + 1
             head, tail = "_".join(words[:count]), "_".join(words[count:])
-            # What people write wrong is seldom the first letter: drain_hosts is no train_hosts.
+            # People seldom mistype the first letter: drain_hosts is not a misspelling of train_hosts.
             is_like = head == role or (head[:1] == role[:1] and _is_like(head, role) and tail in keys)
             if is_like and (near := get_close_matches(tail, keys, 1, ALIKE)):
                 problems.append(Problem(name, HIDDEN, f"There is no such variable. Did you mean {role}_{near[0]}?"))
@@ -84,7 +84,7 @@ def slips_of_roles(extra: Iterable[str], roles: Mapping[str, Collection[str]]) -
 
 
 def _meant(name: str, given: Collection[str], launches: bool) -> str:
-    """Return the variable that a name was meant to be; empty where it may be what it is."""
+    """Return the variable that a name was meant to be; empty if the name may be meant as it is."""
     plain = name.lower().replace("-", "_").replace(".", "_")
     site = [SITE_PREFIX + key for key in SITE]
     if name.startswith(PREFIX) or name in (*site, *(SITE_PREFIX + key for key in HANDED_ON)):

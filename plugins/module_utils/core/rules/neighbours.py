@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How many neighbours a host's kernel has to know, all replicas together: one table serves all network namespaces."""
+"""Number of neighbours that a host's kernel has to know for all replicas: network namespaces share one table."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 
 MAX_REPLICAS = "cluster_compute_max_replicas"
 UNLIMITED = 256
-"""Replicas that are counted with on a host which has no limit."""
+"""Replicas that a host without a limit is expected to have."""
 PEERS = 256
-"""Replicas of other hosts, or of its own, that each replica is to talk to at the same time."""
+"""Replicas of other hosts, or of its own, that each replica can talk to at the same time."""
 LEAST, MOST = 1024, 2**20
-"""Entries: what a kernel comes with (ip-sysctl: neigh/default/gc_thresh3), and some 500 MB of memory."""
+"""Entries: the kernel's default (ip-sysctl: neigh/default/gc_thresh3), and some 500 MB of memory."""
 
 
 def parse_max_replicas(value: object) -> int | None:
@@ -23,9 +23,9 @@ def parse_max_replicas(value: object) -> int | None:
 
 
 def neighbour_limits(max_replicas: int | None) -> dict[str, int]:
-    """Return what the kernel's settings have to be at least, in the proportion in which kernels come with them.
+    """Return the least values of the kernel's settings, in the same proportion as the kernel's defaults.
 
-    Above the third no neighbour is taken up, above the second old ones go soon, below the first all stay.
+    Above the third no neighbour is added, above the second old ones are removed soon, below the first all stay.
     """
     replicas = UNLIMITED if max_replicas is None else max_replicas
     entries = min(MOST, max(LEAST, replicas * max(replicas, PEERS)))

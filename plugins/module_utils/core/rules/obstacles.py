@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Why a host cannot take replicas of a session that runs, whatever room it has.
+"""Reasons why a host cannot take replicas of a running session, whatever its capacity.
 
-The session's networks, its published ports and its folders are what they are, so a host has to fit to them.
+The session's networks, published ports and folders cannot change, so a host has to fit them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ def obstacles(
     hosts_facts: Mapping[str, HostFacts],
     looked: bool = True,
 ) -> dict[str, str]:
-    """Return why *hosts* cannot take replicas that come to them, a sentence by host; those that can are not in it.
+    """Return why *hosts* cannot take replicas that come to them, a sentence by host, without hosts that can.
 
-    coming: names of the replicas that need a host. What is said of main1 is said where it is among them. looked:
-    whether hosts were asked for what only a launch asks, folders and whether they can encrypt; else that is left open.
+    coming: names of the replicas that need a host. Reasons that concern main1 are given only if it is among them.
+    looked: whether hosts reported the facts that only a launch needs, folders and encryption; if not, they are left
+    out.
     """
     stay = list(dict.fromkeys(entry.host for entry in plan.replicas if entry.name not in coming))
     stay = [host for host in stay if host in hosts_facts]
@@ -65,15 +66,15 @@ def obstacles(
 
 
 def unfit_hosts(request: Request, hosts_facts: Mapping[str, HostFacts]) -> dict[str, str]:
-    """Return why hosts cannot take any replica of a session that is to start, a sentence by host; others are not in it.
+    """Return why hosts cannot take any replica of a session that is to start, a sentence by host, without other hosts.
 
-    It is what they are, not what they have free.
+    The reasons are properties of the hosts, not a lack of free resources.
     """
     return {host: why for host, facts in hosts_facts.items() if (why := why_unfit(request, facts))}
 
 
 def render_obstacles(found: Mapping[str, str]) -> list[str]:
-    """Return obstacles as lines of text, hosts together that have the same."""
+    """Return obstacles as lines of text, with one line for all hosts that have the same."""
     reasons: dict[str, list[str]] = {}
     for host, why in found.items():
         reasons.setdefault(why, []).append(host)
@@ -89,7 +90,7 @@ def _why_not_carried(
     if network is None or network.driver == BRIDGE:
         return (
             "The session's networks are on its host alone, which it cannot leave while it runs. With session_max_size "
-            "at its launch it has an overlay; session_recreate=true makes it anew."
+            "at its launch it has an overlay; session_recreate=true creates it again."
         )
     why = _why_no_overlay(plan, network, hosts_facts[host])
     if not why:
@@ -119,7 +120,7 @@ def _why_no_overlay(plan: Plan, network: Network, facts: HostFacts) -> str:
 
 
 def _why_not_main(request: Request, facts: HostFacts) -> str:
-    """Return why main1 cannot publish on a host what its user named: addresses and ports."""
+    """Return why main1 cannot publish on a host the addresses and ports that its user named."""
     wanted = [("session_ports", port.host_ip, port.host_port, port.protocol) for port in request.ports]
     if request.ssh_port is not None:
         wanted.append(("session_ssh_port", EVERY_ADDRESS, request.ssh_port, "tcp"))

@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Packing replicas into hosts, as numbers: vectors of what a replica asks for and of the capacity of hosts.
+"""Packing replicas into hosts, as numbers: vectors of what a replica requests and of the capacity of hosts.
 
-A *shape* is what one replica asks for, one number for each resource; the last resource is the replica itself, so
+A *shape* is the request of one replica, one number for each resource; the last resource is the replica itself, so
 that a limit on replicas is capacity like any other. `Task` answers three questions: which one host takes everything,
-what is the least number of hosts, and which hosts it should be. A task is *linear* where there is one shape, or where
-main1 has a shape of its own beside one other: then all answers come from closed forms on the number of *slots* (how
-many replicas of the last shape a host takes). Otherwise `_Search` looks for them, within a budget of work that is
-counted, not timed, so that the same input gives the same answer on any machine.
+what is the least number of hosts, and which hosts it should be. A task is *linear* if there is one shape, or if main1
+has a shape of its own beside one other: then all answers come from closed forms on the number of *slots* (how many
+replicas of the last shape a host takes). Otherwise `_Search` looks for them, within a budget of work that is counted,
+not timed, so that the same input gives the same answer on any machine.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from itertools import accumulate, combinations, islice, permutations
 from math import comb
 
 SEARCH_WORK = 6_000_000
-"""Work the search for several shapes may do before it gives up proving: about a microsecond a unit."""
+"""Work that the search for several shapes may do before it gives up proving: about a microsecond a unit."""
 COVER_WORK = 75_000
 """The same for each question whether some set of groups is enough."""
 CHOOSE_WORK = 400_000
-"""The same for each set of groups that the policy looks at."""
+"""The same for each set of groups that the policy tries."""
 MAXIMUM_OPTIONS = 3_000
-"""Ways to fill one host with several shapes; of a host with more only a part is searched, and nothing is proven."""
+"""Ways to fill one host with several shapes; if a host has more, only some are searched, and nothing is proven."""
 COMBINATION_WORK = 200_000
-"""Hosts looked at while trying all combinations of groups, for each number of groups."""
+"""Hosts examined while trying all combinations of groups, for each number of groups."""
 TABLE_WORK = 2_000_000
-"""Steps of finding the fewest groups by dynamic programming; above it the best by a bound are taken."""
+"""Steps of finding the fewest groups by dynamic programming; above it the best groups by a bound are taken."""
 THIN_WORK = 1_500_000
-"""Hosts looked at while leaving needless groups out; a look at one counts many times where shapes are several."""
+"""Hosts examined while leaving out needless groups; with several shapes one host counts many times."""
 CANDIDATE_WORK = 60_000
-"""Hosts looked at while the policy chooses among equally close sets of groups."""
+"""Hosts examined while the policy chooses among equally close sets of groups."""
 SUBSET_WORK = 1_000_000
 """Machine words touched to find the hosts that leave exactly the least behind; above it a greedy set is taken."""
 MAINS_TRIED = 16
@@ -48,7 +48,7 @@ Counts = dict[int, list[int]]
 
 @dataclass(frozen=True)
 class Least:
-    """The least number of hosts, None where nothing fits. proven: surely so. found: counts, if a search made them."""
+    """The least number of hosts, None if nothing fits. proven: it is certain. found: counts, if a search made them."""
 
     hosts: int | None
     proven: bool
@@ -57,7 +57,7 @@ class Least:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Counts on the least number of hosts in the fewest groups. closest_proven: surely the fewest groups."""
+    """Counts on the least number of hosts in the fewest groups. closest_proven: these groups are certainly the fewest."""
 
     counts: Counts
     closest_proven: bool
@@ -67,7 +67,7 @@ class Task:
     """One packing task.
 
     shapes: main1's first. counts: replicas of each shape. capacities: one vector a host, in inventory order. leftover:
-    per host what else it would leave behind, less is better, ending in its number (the pack policy's tie-break).
+    per host what else would be left over on it, less is better, ending in its number (the pack policy's tie-break).
     main_alone: main1 is the only replica of the first shape.
     """
 
@@ -92,7 +92,7 @@ class Task:
         self.slots: list[int] = []
         self.beside_main: list[int] = []
         self.cut = False
-        """Some search for a set of groups ran out of work."""
+        """A search for a set of groups ran out of work."""
         self.options: dict[Vector, tuple[list[Vector], bool]] = {}
         """For hosts of equal capacity, the ways to fill one; and whether these are all."""
         if self.linear:
@@ -111,11 +111,11 @@ class Task:
         return most
 
     def total(self, counts: Sequence[int]) -> list[int]:
-        """What so many replicas of each shape ask for in all."""
+        """The total that so many replicas of each shape request."""
         return [sum(n * shape[d] for n, shape in zip(counts, self.shapes)) for d in range(self.dimensions)]
 
     def one_host(self) -> int | None:
-        """The host that takes everything, by policy, None where there is none."""
+        """The host that takes everything, by policy, None if there is none."""
         total = self.total(self.counts)
         fitting = [
             i for i, capacity in enumerate(self.capacities) if all(have >= ask for have, ask in zip(capacity, total))
@@ -127,7 +127,7 @@ class Task:
         return min(fitting, key=lambda i: self.leftover[i])
 
     def fewest(self, ids: Sequence[int], work: int = SEARCH_WORK) -> Least:
-        """The least number of the hosts *ids* that take everything."""
+        """The least number of hosts among *ids* that together take everything."""
         if not self.linear:
             return _Search(self, ids, work).fewest()
         order = sorted(ids, key=lambda i: -self.slots[i])
@@ -182,10 +182,10 @@ class Task:
         rest = [i for i in ids if i not in chosen and self.beside_main[i] >= 0]
         return self._with_main(order + rest, sums + [sums[-1]] * len(rest), min(k, len(order)))
 
-    # Which hosts, once their number is known.
+    # The choice of hosts, once their number is known.
 
     def solve(self, ids: Sequence[int], least: Least, levels: Sequence[Sequence[object]]) -> Chosen:
-        """Choose as few of the hosts *ids* as *least* says, in the fewest groups, level by level, by policy.
+        """Choose as few of the hosts *ids* as *least* gives, in the fewest groups, level by level, by policy.
 
         levels: the group of every host, coarse to fine.
         """
@@ -203,7 +203,7 @@ class Task:
             if work <= 0 and best is not None:
                 break
         if best is None:
-            # Only the budgeted search can fail to find again what it found before.
+            # Only the search with a budget can fail to find again what it found before.
             return Chosen(least.found or {}, not levels)
         # One group at every level cannot be improved on, however the search for it ended.
         is_compact = all(len({level[i] for i in best[1]}) == 1 for level in levels)
@@ -266,9 +266,9 @@ class Task:
         return list(islice(good, MAINS_TRIED))
 
     def _first_set(self, order: Sequence[int], k: int, need: int) -> list[int] | None:
-        """The k hosts with slots enough that come first in *order*: of all such sets the lexicographically first.
+        """The first k hosts in *order* that have enough slots: of all such sets the lexicographically first.
 
-        For policy pack, where that leaves slots over and the work is bearable, a set that leaves the least.
+        For policy pack, if slots would be left over and the work is bearable, a set that leaves the fewest.
         """
         best = heapq.nsmallest(k, range(len(order)), key=lambda p: (-self.slots[order[p]], p))
         spare = sum(self.slots[order[p]] for p in best) - need
@@ -283,7 +283,7 @@ class Task:
                 waiting.discard(position)
                 chosen.append(i)
                 continue
-            # Take it in place of the smallest that is still to come, where the spare slots allow it.
+            # Take it in place of the smallest host still to come, if the spare slots allow that.
             while best[-1] not in waiting:
                 best.pop()
             loss = self.slots[order[best[-1]]] - self.slots[i]
@@ -367,11 +367,11 @@ def _less(capacity: Vector, shape: Vector, number: int) -> Vector:
 
 
 def _closest(task: Task, ids: list[int], k: int, levels: Sequence[Sequence[object]]) -> tuple[list[list[int]], bool]:
-    """Return sets of hosts, each a union of groups, that hold k hosts enough in the fewest groups, level by level.
+    """Return sets of hosts, each a union of groups, that hold k sufficient hosts in the fewest groups, level by level.
 
-    Second: whether these are surely the fewest. For each number of groups that the bound allows, all combinations
-    are tried where they are few; else groups are ranked by the bound, and dynamic programming finds the exact number
-    where its table is not too large.
+    Second: whether these are certainly the fewest. For each number of groups that the bound allows, all combinations
+    are tried if they are few. Otherwise groups are ranked by the bound, and dynamic programming finds the exact number
+    if its table is not too large.
     """
     if not levels:
         return [ids], True
@@ -395,7 +395,7 @@ def _closest(task: Task, ids: list[int], k: int, levels: Sequence[Sequence[objec
         if count == best_count:
             best.extend(finer)
     if not all_found and best_count is not None:
-        # Other zones might have fewer racks, unless these are as few as there can be anywhere.
+        # Other zones might have fewer racks, except if these are as few as possible anywhere.
         coarse = len({levels[0][i] for i in best[0]})
         least = (max(coarse, _group_bound(task, _groups(task, ids, level), k)[0]) for level in levels[1:])
         proven = proven and best_count == tuple(least)
@@ -403,7 +403,7 @@ def _closest(task: Task, ids: list[int], k: int, levels: Sequence[Sequence[objec
 
 
 def _groups(task: Task, ids: Sequence[int], level: Sequence[object]) -> list[list[int]]:
-    """The hosts of each group that can be of use, groups in inventory order."""
+    """The useful hosts of each group, groups in inventory order."""
     groups: dict[object, list[int]] = {}
     for i in ids:
         if not task.linear or task.slots[i] or (task.beside_main and task.beside_main[i] >= 0):
@@ -412,7 +412,7 @@ def _groups(task: Task, ids: Sequence[int], level: Sequence[object]) -> list[lis
 
 
 def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[list[list[int]], bool, bool]:
-    """Return sets of hosts as `_closest` does for one level; last: whether these are all sets of so few groups."""
+    """Return sets of hosts as `_closest` does for one level; last: whether these are all sets with so few groups."""
     lower, rankings = _group_bound(task, groups, k)
     average = max(1, sum(len(group) for group in groups) // len(groups))
 
@@ -420,7 +420,7 @@ def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple
         return sorted(i for g in chosen for i in groups[g])
 
     def try_all(t: int) -> list[list[int]] | None:
-        """All sets of t groups that do, None where there are too many to try."""
+        """All sufficient sets of t groups, None if there are too many to try."""
         if comb(len(groups), t) * t * average > (COMBINATION_WORK if task.linear else 40 * t * average):
             return None
         unions = (union(chosen) for chosen in combinations(range(len(groups)), t))
@@ -435,7 +435,7 @@ def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple
             break
         t += 1
     if t > len(groups):
-        # Cannot be where k hosts of all groups are enough; a search that ran out of work may say so.
+        # Cannot happen if k hosts of all groups are enough; a search that ran out of work may report it all the same.
         return [union(range(len(groups)))], False, False
     # Along a ranking, more groups are never worse: bisect for the number that is enough, then leave out those that
     # turn out to be needless.
@@ -487,7 +487,7 @@ def _without_needless(chosen: Sequence[int], enough: Callable[[Sequence[int]], b
 
 
 def _group_bound(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[int, list[list[int]]]:
-    """Return a number of groups that is surely not too many, and orders in which to try groups.
+    """Return a number of groups that is certainly not too large, and orders in which to try groups.
 
     For any threshold T, k hosts of a union of groups have at most k*T slots plus the sum over its groups of what
     their hosts have above T (Lagrange's bound). So groups are ranked by what they have above T, for several T.
@@ -516,7 +516,7 @@ def _group_bound(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[i
 
 
 def _group_table(task: Task, groups: Sequence[Sequence[int]], k: int, most: int) -> tuple[int, ...] | None:
-    """Return the fewest groups, at most *most*, that hold k hosts enough, None where there are none.
+    """Return the fewest groups, at most *most*, that hold k sufficient hosts, None if there are none.
 
     Dynamic programming: for every number of groups and of hosts, without and with main1's host, the most slots.
     """
@@ -592,7 +592,7 @@ class _Search:
         self._sums: dict[tuple[int, int], list[int]] = {}
 
     def _spend(self, work: int) -> bool:
-        """Take from the budget; False when it is used up."""
+        """Take from the budget; False if it is used up."""
         self.work -= work
         if self.work <= 0:
             self.exhaustive = False
@@ -616,14 +616,14 @@ class _Search:
         return Least(len(best), self.exhaustive or len(best) == least, best)
 
     def cover(self, k: int) -> Counts | None:
-        """Counts on at most k hosts; None where there are none, or where the work ran out (see `exhaustive`)."""
+        """Counts on at most k hosts; None if there are none, or if the work ran out (see `exhaustive`)."""
         if not self.capacities or self._hopeless(0, k, self.task.counts):
             return None
         greedy = self._greedy(k)
         return greedy if greedy is not None else self._descend(k, self.work)
 
     def lower_bound(self) -> int | None:
-        """A number of hosts that is surely not too many, None where even all of them are too few."""
+        """A number of hosts that is certainly not too large, None if even all of them are not enough."""
         if not self.capacities or self._hopeless(0, self.total_hosts, self.task.counts):
             return None
         return max(
@@ -763,7 +763,7 @@ class _Search:
     # The search itself.
 
     def _moves(self, c: int, first: int, used: int, need: Vector) -> Iterator[tuple[int, int, int, Vector, Vector]]:
-        """What can be done in a state: fill one more host of class c, or go on to the next class."""
+        """The possible moves in a state: fill one more host of class c, or go on to the next class."""
         if used < len(self.members[c]):
             seen = set()
             options = self.options(c)

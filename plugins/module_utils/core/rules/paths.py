@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Places of files on hosts and in replicas, and what the text of a path tells."""
+"""Paths of files on hosts and in replicas, and what can be read from the text of a path."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, show
 
 DIRECTORY = "/etc/cluster-compute"
-"""Where the files of the environment lie in every replica."""
+"""Folder of the files of the environment in every replica."""
 RUNTIME_ON_HOST = "/usr/local/lib/cluster-compute/ssh-runtime"
 RUNTIME_MANIFEST = "manifest"
-"""The file in it that is there when all others are."""
+"""The file in it that is written after all others."""
 
 
 def is_below(path: str, root: str) -> bool:
-    """Tell whether *path* is *root* or in it, as far as the text says."""
+    """Tell whether *path* is *root* or inside it, judging only by the text."""
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
@@ -27,10 +27,10 @@ MOST_LINKS = 40
 
 
 def places_on(path: str, link_at: Callable[[str], str]) -> list[str]:
-    """Return the places that the way to *path* leads over, links followed, each without links; the last is its own.
+    """Return the places that the way to *path* passes, links followed, each without links; the last is its own.
 
-    link_at: returns what the symbolic link at a place says, empty where there is none. What is not there yet is taken
-    for what it reads. Raises SessionError for a path of too many links, as of those that lead to each other.
+    link_at: returns the target of the symbolic link at a place, empty if there is none. A place that does not exist yet
+    is taken as it is written. Raises SessionError for a path with too many links, such as links that form a circle.
     """
     places = ["/"]
     left = path.split("/")[::-1]
@@ -57,7 +57,7 @@ def places_on(path: str, link_at: Callable[[str], str]) -> list[str]:
 
 
 def place_outside(path: str, mounted: Iterable[str], link_at: Callable[[str], str]) -> str | None:
-    """Return the place that *path* is, links followed; None where it, or one on the way to it, is *mounted* or below.
+    """Return the real place of *path*, links followed; None if it, or a place on the way, is *mounted* or below that.
 
     mounted: places without links.
     """

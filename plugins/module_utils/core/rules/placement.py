@@ -5,22 +5,23 @@
 
 The rules, in order:
 
-1. If one host can take every replica, they all go there, whatever mode was asked; the effective mode is single-node.
+1. If one host can take every replica, they all go there, whatever mode was requested; the effective mode is
+   single-node.
 2. Mode single-node and no such host: a `Shortfall`.
 3. Mode multi-node: the fewest hosts; among those the fewest groups of the coarsest topology key (zones), then of the
-   next (racks); then the policy: ``pack`` leaves least behind on the hosts it uses, ``spread`` takes the roomiest
-   hosts and evens out, ``inventory`` takes hosts in inventory order. Ties go by inventory order.
+   next (racks); then the policy: ``pack`` leaves the least free on the hosts it uses, ``spread`` takes the hosts with
+   most capacity and evens out, ``inventory`` takes hosts in inventory order. Ties go by inventory order.
 4. All or nothing.
 
-What is exact. Replicas that ask for the same form one *shape*, whatever their roles. For one shape, and for main1 with
-a shape of its own beside one other shape, feasibility and the number of hosts come from a closed form and are exact
-at any size. For more shapes a branch-and-bound search is exact too, within a budget of steps that does not depend on
-the machine; `Placement.proven` and `Shortfall.proven` say whether it ran to its end (packing many shapes is NP-hard,
-so some bound there must be). The number of topology groups is exact where the combinations of groups are few, and
-where the bound from below is met; `Placement.closest_proven` tells.
+Exactness: replicas that request the same form one *shape*, whatever their roles. For one shape, and for main1 with a
+shape of its own beside one other shape, feasibility and the number of hosts come from a closed form and are exact at
+any size. For more shapes a branch-and-bound search is exact too, within a budget of steps that does not depend on the
+machine; `Placement.proven` and `Shortfall.proven` report whether it ran to its end (packing many shapes is NP-hard, so
+there has to be a bound). The number of topology groups is exact if the combinations of groups are few, also if the bound
+from below is met; `Placement.closest_proven` reports it.
 
-main1 goes, of the used hosts that have a replica of its shape, to the one with most replicas (policy ``inventory``: to
-the first); the other replicas are handed out in rank order, main1's host first, then in inventory order, so that
+Among the used hosts that have a replica of its shape, main1 goes to the host with most replicas (policy ``inventory``:
+to the first). The other replicas are assigned in rank order, main1's host first, then in inventory order, so that
 neighbouring ranks share a host.
 """
 
@@ -55,7 +56,7 @@ REPLICAS = "replicas"
 
 @dataclass(frozen=True)
 class Capacity:
-    """Amounts on a host: millicpus, bytes, and (class, count) of what is given out by name."""
+    """Amounts on a host: millicpus, bytes, and (class, count) of resources that are assigned by name."""
 
     cpus: int
     memory: int
@@ -67,10 +68,10 @@ class Host:
     """A host that sessions may use.
 
     allocatable: what sessions may use in all. free: what no other session holds now. labels: (key, value).
-    max_replicas: how many replicas more it may take, None for no limit. replica_limit: how many it may have in all.
-    devices, free_devices: what it gives out by name, all of it and what no other session holds. threads: how many CPUs
-    a core counts for, where whole ones are given away. is_suspect: whether it is used only where others are no choice.
-    is_endpoint: whether a session on it and others can have an overlay.
+    max_replicas: how many more replicas it may take, None for no limit. replica_limit: how many it may have in all.
+    devices, free_devices: the resources it assigns by name: all, and those that no other session holds. threads: the
+    number of CPUs for which a core counts, if whole cores are assigned. is_suspect: whether it is used only if the
+    other hosts are not enough. is_endpoint: whether a session on it and others can have an overlay.
     """
 
     name: str
@@ -87,7 +88,7 @@ class Host:
 
 
 def limited(host: Host, most: int) -> Host:
-    """Return the host for a session that may have *most* replicas more there, whatever is free."""
+    """Return the host for a session that may have *most* more replicas there, whatever is free."""
     return replace(
         host,
         max_replicas=most if host.max_replicas is None else min(most, host.max_replicas),
@@ -97,7 +98,7 @@ def limited(host: Host, most: int) -> Host:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where every replica goes.
+    """The host of every replica.
 
     mode: the effective mode. assignments: (replica, host) in rank order. hosts: the used hosts in inventory order.
     node_order: the used hosts with main1's first, the others in inventory order. groups: (topology key, number of
@@ -115,7 +116,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Missing:
-    """One resource: what was asked, what is free, what is missing (millicpus, bytes or a count)."""
+    """One resource: what was requested, what is free, what is missing (millicpus, bytes or a count)."""
 
     resource: str
     requested: int
@@ -136,11 +137,11 @@ class HostShortfall:
 class Shortfall:
     """Why a request cannot be placed now.
 
-    mode: the mode asked. size: replicas asked. largest_size: the longest run of replicas in rank order (main1, sub1,
-    ...) that would fit now in that mode. hosts: in inventory order; for single-node what is asked there is the whole
-    session, for multi-node one replica (the most that any asks of each resource). total: the whole session against
-    all hosts together. when_idle: whether it would fit if no other session held anything. proven: False only where
-    the search for several shapes ran out of steps, so that a placement may exist that was not found.
+    mode: the requested mode. size: replicas requested. largest_size: the longest run of replicas in rank order (main1,
+    sub1, ...) that would fit now in that mode. hosts: in inventory order. For single-node, the whole session is
+    compared with each host; for multi-node, one replica is (the most that any requests of each resource). total: the
+    whole session against all hosts together. when_idle: whether it would fit if no other session held anything. proven:
+    False only if the search for several shapes ran out of steps, so that a placement may exist that was not found.
     """
 
     mode: str
@@ -165,12 +166,12 @@ def place(
     topology_keys: Sequence[str] = (),
     known_hosts: Iterable[str] | None = None,
 ) -> Placement | Shortfall:
-    """Place *request* on *hosts*, which are in inventory order; on those that are suspect only where it has to be.
+    """Place *request* on *hosts*, which are in inventory order; on suspect hosts only if that is necessary.
 
-    topology_keys: host labels, coarse to fine. known_hosts: every name of the resource group, unusable hosts
-    included, so that naming a host that is down is no error; default are the names of *hosts*.
-    Raises InvalidInput for designated or excluded hosts that are unknown, for no hosts at all, and for a replica
-    that is larger than what any host can ever give.
+    topology_keys: host labels, coarse to fine. known_hosts: every name of the resource group, unusable hosts included,
+    so that it is not an error to name a host that is down; default are the names of *hosts*.
+    Raises InvalidInput for designated or excluded hosts that are unknown, if there are no hosts at all, and for a
+    replica that is larger than what any host can ever give.
     """
     candidates = _candidates(request, hosts, known_hosts)
     _check_allocatable(request, candidates)
@@ -185,7 +186,7 @@ def place(
 def _place_connected(
     request: Request, candidates: Sequence[Host], topology_keys: Sequence[str]
 ) -> Placement | Shortfall:
-    """Place a request; what needs an overlay, for hosts or for growth, goes where there can be one."""
+    """Place a request; a session that needs an overlay, for several hosts or for growth, goes where one is possible."""
     connected = [host for host in candidates if host.is_endpoint]
     if len(connected) == len(candidates):
         return _place(request, candidates, topology_keys)
@@ -196,13 +197,13 @@ def _place_connected(
     if isinstance(alone, Placement) and alone.mode == MULTI_NODE:
         if connected:
             return _place(request, connected, topology_keys)
-        # No two hosts can be connected, so what is missing is a host that is large enough.
+        # No two hosts can be connected, so only a host that is large enough would help.
         return _place(replace(request, mode=SINGLE_NODE), candidates, topology_keys)
     return alone
 
 
 def _place(request: Request, candidates: Sequence[Host], topology_keys: Sequence[str]) -> Placement | Shortfall:
-    """Place a request on hosts that all may be used."""
+    """Place a request on hosts that may all be used."""
     numbers = _Shapes(request, candidates, [host.free for host in candidates])
     task = numbers.task
     alone = task.one_host()
@@ -252,7 +253,7 @@ def _candidates(request: Request, hosts: Sequence[Host], known_hosts: Iterable[s
 
 
 def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
-    """Refuse what can never run: a replica larger than what every host may give to sessions in all."""
+    """Reject a request that can never run: a replica larger than what every host may give to sessions in all."""
     problems = []
     common = len({role.resources for role in request.roles}) == 1
     seen: set[Resources] = set()
@@ -312,8 +313,9 @@ def _paths(hosts: Sequence[Host], keys: Sequence[str]) -> list[list[tuple[str, .
 class _Shapes:
     """A request and its hosts in the numbers of `packing`.
 
-    How many CPUs a replica takes by pinning depends on how many threads the cores of its host have. So there is one
-    resource of pinned CPUs for each number of threads, and hosts of other numbers have as much of it as can be asked.
+    The number of CPUs that a replica takes by pinning depends on the threads that the cores of its host have. So there
+    is one resource of pinned CPUs for each number of threads. Hosts with other numbers have as much of it as can be
+    requested.
     """
 
     def __init__(self, request: Request, hosts: Sequence[Host], capacities: Sequence[Capacity]) -> None:
@@ -322,7 +324,7 @@ class _Shapes:
         threads = sorted({host.threads for host in hosts}) if pins else []
         self.names = (CPUS, MEMORY, *classes, *(PINNED for _number in threads), REPLICAS)
         self.threads = (*(None for _name in self.names[: 2 + len(classes)]), *threads, None)
-        """For each resource the number of threads of the hosts that it is about, None for all hosts."""
+        """For each resource the number of threads of the hosts that it applies to, None for all hosts."""
         shapes: list[Vector] = []
         counts: list[int] = []
         self.of_role: list[int] = []
@@ -349,7 +351,7 @@ class _Shapes:
             pinnable = [have.get(PINNED, 0) if host.threads == number else w for number, w in zip(threads, whole)]
             free = (capacity.cpus, capacity.memory, *(have.get(name, 0) for name in classes), *pinnable, most)
             vectors.append(tuple(max(0, amount) for amount in free))
-            # What a host would leave behind: accelerators nobody asked for weigh most, then CPUs, then memory.
+            # What a host would leave free: unrequested accelerators weigh most, then CPUs, then memory.
             idle = sum(count for name, count in capacity.devices if name not in (*classes, PINNED))
             leftover.append((idle, capacity.cpus, capacity.memory, index))
         self.task = Task(shapes, counts, vectors, leftover, request.policy, main_alone=counts[0] == 1)

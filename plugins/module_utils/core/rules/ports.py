@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which sockets of a host are in each other's way."""
+"""Conflicts between sockets of a host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a port that names no address is publis
 
 @dataclass(frozen=True)
 class SitePorts:
-    """Ports of every host that the site needs itself. variable: what sets them. purpose: what uses them."""
+    """Ports of every host that the site needs itself. variable: sets them. purpose: what uses them."""
 
     first: int
     last: int

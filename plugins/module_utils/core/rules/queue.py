@@ -1,16 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The queue of a resource group: who is next, and who may go before.
+"""The queue of a resource group: which session is next, and which may start before it.
 
-Sessions wait by priority, the highest first, then by the number they got when they began to wait. Where a site gives
-owners shares (`share`), those of the owner come first who has used least of late, what they ask for being counted as
-soon as they have their turn, and only then goes the number. The first that has no room is the *head*: the place it
-would have if nothing else ran, its *kept place*, is kept for it. It follows from the hosts alone, so it stays the same
-however often it is computed and whoever computes it. Whoever is behind the head may start only on what is free outside
-the kept place. So the head waits for nobody but the sessions that ran when it became the head, however many come after
-it. (Batch systems call this backfill.) With shares another owner may come before it at the next look; so that it is not
-passed again and again, who was found to be the head is marked, and stays before all others of its priority.
+Sessions wait by priority, the highest first, then by the number they got when they began to wait. If a site gives
+owners shares (`share`), sessions of the owner with the least recent use come first; what they request counts as used as
+soon as they have their turn, and only then the number decides. The first session that does not fit is the *head*. The
+place it would have if nothing else ran, its *kept place*, is reserved for it. It depends only on the hosts, so every
+controller computes the same one, however often. Sessions behind the head may start only on what is free outside the
+kept place. So the head waits only for the sessions that ran when it became the head, however many come after it. (Batch
+systems call this backfill.) With shares another owner may come before it at the next scheduling. To keep it from being
+passed repeatedly, the session that was found to be the head is marked, and stays before all others of its priority.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 class Waiting:
     """One session that wants to start. number: its place in the order of arrival.
 
-    owner: whose it is. used: what the owner's sessions have used of late, and cost: what this one is expected to use,
-    in CPU seconds; both 0 where owners have no shares. is_head: whether it has been found to be the head before. slots:
-    how many replicas some hosts may take of it, whatever is free there: each host of one that runs and is to grow.
-    obstacles: why some hosts may take none.
+    owner: the user it belongs to. used: what the owner's sessions have used recently, and cost: what this one is
+    expected to use, in CPU seconds; both are 0 if owners have no shares. is_head: whether it has been found to be the
+    head before. slots: how many of its replicas some hosts may take, whatever is free there: for a running session that
+    is to grow, every host. obstacles: why some hosts may take none.
     """
 
     session_id: str
@@ -60,9 +60,9 @@ class Waiting:
 class QueueEntry:
     """One waiting session, and what becomes of it now.
 
-    position: from 1 on. placement: where it can start now. shortfall: what it lacks, also where it would fit but for
+    position: from 1 on. placement: where it can start now. shortfall: what it lacks, also if it would fit except for
     the place kept for *blocked_by*, the name of the session at the head. problem: why no host of the group can take it.
-    is_head: whether it is the one at the head.
+    is_head: whether it is at the head.
     """
 
     waiting: Waiting
@@ -82,7 +82,8 @@ def next_number(records: Iterable[Record]) -> int:
 def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
     """Return the queue: by priority, then by the use of owners, if they have shares, then by number.
 
-    Two launches that took the same number go by their id. Whoever has been the head comes first of its priority.
+    Two launches that took the same number are ordered by their id. A session that has been the head comes first of its
+    priority.
     """
     by_number = sorted(waiting, key=lambda entry: (-entry.request.priority, entry.number, entry.session_id))
     found: list[Waiting] = []
@@ -118,7 +119,7 @@ def schedule_queue(
 ) -> list[QueueEntry]:
     """Schedule the queue once, as if every session that fits started at once; return the entries in order.
 
-    A session that would not fit on idle hosts either keeps nobody waiting.
+    A session that would not fit on idle hosts either does not hold up others.
     """
     entries = []
     head: str | None = None
@@ -152,7 +153,7 @@ def idle(host: Host) -> Host:
 
 
 def without(hosts: Sequence[Host], request: Request, placement: Placement) -> list[Host]:
-    """Return the hosts with less that is free by what the session takes at its place; never less than nothing."""
+    """Return the hosts with what is free reduced by what the session takes in its placement; never below zero."""
     roles = {name: role.resources for name, role, _index in request.replicas()}
     taken: dict[str, list[Any]] = {}
     for replica, name in placement.assignments:

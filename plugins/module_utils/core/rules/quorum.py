@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Who decides that a session goes on without a host: most of its witnesses, whoever is cut off from whom.
+"""The decision that a session continues without a host: most of its witnesses, whichever are cut off.
 
-Witnesses are the hosts that know the session's name, written down when it was launched, so that two controllers that
-reach different hosts count the same ones. Of two majorities one host is part of both, and a host agrees to one content
-of a revision alone: so of two changes at the same moment one is decided.
+Witnesses are the hosts that know the session's name. They are recorded when it is launched, so that two controllers
+that reach different hosts count the same ones. Two majorities have at least one host in common, and a host agrees to
+only one content of a revision: so of two changes at the same moment only one is decided.
 
-A record of an earlier release names no witnesses. Its own hosts decide then, and of two halves that with main1.
+A record of an earlier release names no witnesses. Then its own hosts decide, and of two halves the one with main1.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def electors(record: Record) -> tuple[str, ...]:
-    """Return the hosts most of which have to agree to a change of a session that has lost a host."""
+    """Return the hosts of which most have to agree to a change of a session that has lost a host."""
     return record.witnesses or record.hosts
 
 
 def main_host(record: Record) -> str:
-    """Return the host of main1; empty where the record does not say, as in a stub."""
+    """Return the host of main1; empty if the record does not contain it, as in a stub."""
     return record.replicas[0].host if record.replicas else ""
 
 

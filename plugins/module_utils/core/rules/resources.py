@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Amounts of CPU, memory and accelerators: parsed once at the border, whole numbers ever after.
+"""Amounts of CPU, memory and accelerators: parsed once when they are read, whole numbers from then on.
 
 CPU is counted in millicpus (1000 is one CPU) and memory in bytes. Units are those of Docker and Kubernetes users:
 ``4``, ``0.5``, ``500m`` for CPU; ``4g``, ``512MiB``, ``1Gi`` or a plain number of bytes for memory. As with Docker,
@@ -24,7 +24,7 @@ MINIMUM_CPUS = 10
 MAXIMUM_CPUS = 65536 * 1000
 """Above this a number of millicpus is taken for a mistake."""
 MINIMUM_MEMORY = 6 * 1024**2
-"""Least memory of a container in bytes: Docker Engine refuses less than 6 MiB."""
+"""Least memory of a container in bytes: Docker Engine rejects less than 6 MiB."""
 MINIMUM_DISK = 1024**2
 """Least that a replica may be limited to on a disk, in bytes: less is taken for a mistake."""
 MAXIMUM_MEMORY = 1024**5
@@ -33,7 +33,7 @@ MAXIMUM_ACCELERATORS = 65536
 MAXIMUM_DEVICES = 256
 """Accelerators of one class that a host may have."""
 _OTHERS = ("cpus", "memory", "replicas")
-"""Resources that are no accelerators."""
+"""Resources other than accelerators."""
 
 _CPUS = re.compile(r"([0-9]{1,16}(?:\.[0-9]{1,16})?|\.[0-9]{1,16})(m?)")
 _MEMORY = re.compile(
@@ -119,7 +119,7 @@ def format_memory(amount: int) -> str:
 
 
 def _check_class(name: object, allowed: str) -> None:
-    """Refuse what cannot be a class of accelerators. Raises ValueError."""
+    """Reject a name that cannot be a class of accelerators. Raises ValueError."""
     if not isinstance(name, str) or _CLASS.fullmatch(name) is None or name in _OTHERS:
         raise ValueError(
             "A class is made of letters, digits, '.', '_', '/' and '-', at most 63, and is none of "
@@ -157,10 +157,10 @@ def parse_accelerators(value: object) -> tuple[tuple[str, int], ...]:
 
 
 PINNED = "pinned CPU"
-"""The class of CPUs that a replica has for itself; no class of accelerators can be called so."""
+"""The class of CPUs that a replica has for itself; a class of accelerators cannot have this name."""
 
 Devices = tuple[tuple[str, tuple[str, ...]], ...]
-"""What is given out by name, accelerators and pinned CPUs: (class, names) by class, the first to give away first."""
+"""Resources assigned by name, accelerators and pinned CPUs: (class, names) by class, the first to assign first."""
 
 _DEVICE_PATH = re.compile(r"/dev(/[A-Za-z0-9_:,-][A-Za-z0-9._:,-]*)+")
 _NVIDIA = re.compile(r"(GPU|MIG)-[A-Za-z0-9./-]+")
@@ -176,7 +176,7 @@ ACCELERATORS_ALLOWED = (
 
 
 def is_device_path(name: str) -> bool:
-    """Tell whether an accelerator is one or several device files."""
+    """Tell whether an accelerator consists of one or several device files."""
     return all(_DEVICE_PATH.fullmatch(path) for path in name.split("+"))
 
 
@@ -191,9 +191,9 @@ def is_cdi_name(name: str) -> bool:
 
 
 def same_device(first: str, other: str) -> bool:
-    """Tell whether two names mean the same: one is all of the other, in whatever order, as far as they are paths.
+    """Tell whether two names mean the same device: as far as they are paths, one has all paths of the other.
 
-    Devices that only share a path, as all AMD cards do /dev/kfd, are different.
+    Devices that only share a path, as all AMD GPUs share /dev/kfd, are different.
     """
     mine, theirs = set(first.split("+")), set(other.split("+"))
     return mine <= theirs or theirs <= mine
@@ -202,8 +202,8 @@ def same_device(first: str, other: str) -> bool:
 def parse_devices(value: object) -> Devices:
     """Return the accelerators of a host, a mapping of class to a list of names, sorted by class.
 
-    A name is what the engine is told: the path of a device, several joined by ``+``, the UUID that ``nvidia-smi -L``
-    prints, or the full name of a CDI device. Raises ValueError with a full sentence that says what is allowed.
+    A name is the value that the engine gets: the path of a device, several joined by ``+``, the UUID that ``nvidia-smi
+    -L`` prints, or the full name of a CDI device. Raises ValueError with a full sentence that states what is allowed.
     """
     allowed = ACCELERATORS_ALLOWED
     if not isinstance(value, Mapping):
@@ -232,9 +232,9 @@ def count_devices(devices: Devices) -> tuple[tuple[str, int], ...]:
 
 @dataclass(frozen=True)
 class Resources:
-    """What one replica is given: millicpus, bytes of memory, bytes of /dev/shm, accelerators as (class, count).
+    """The amounts of one replica: millicpus, bytes of memory, bytes of /dev/shm, accelerators as (class, count).
 
-    pin_cpus: whether its CPUs, then a whole number, are certain ones that no other replica is given.
+    pin_cpus: whether its CPUs, then a whole number, are assigned to no other replica.
     """
 
     cpus: int
@@ -244,7 +244,7 @@ class Resources:
     pin_cpus: bool = False
 
     def devices(self, threads: int = 1) -> tuple[tuple[str, int], ...]:
-        """How many of each class it is given by name, on a host whose cores count for so many *threads*.
+        """Return how many of each class it gets by name, on a host whose cores count for so many *threads*.
 
         Pinned CPUs are those of whole cores.
         """

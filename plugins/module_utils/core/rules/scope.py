@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The scope of a run: which sessions it may launch, change and end, where hosts belong to several resource groups.
+"""The scope of a run: which sessions it may launch, change and end if hosts belong to several resource groups.
 
 A run is for one resource group, and a session belongs to the group that its request names. What other groups have on
 the hosts that they share counts as taken, and is left to runs for those groups.
@@ -25,7 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 
 VARIABLE = "session_resource_group"
 ALL = "all"
-"""The group of every inventory that has all of its hosts, also those that have no part in sessions."""
+"""The group of every inventory that contains all of its hosts, also those that are not for sessions."""
 
 
 def is_left_alone(told: Mapping[str, Any], record: Record) -> bool:
@@ -38,20 +38,20 @@ def is_left_alone(told: Mapping[str, Any], record: Record) -> bool:
 class Scope:
     """The resource group of a run.
 
-    group: its name; empty where the run is for no group in particular, and every session is its own. groups: the hosts
-    of each group of the inventory, by name.
+    group: its name; empty if the run is not for a particular group, and every session is its own. groups: the hosts of
+    each group of the inventory, by name.
     """
 
     group: str = ""
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def is_own(self, record: Record) -> bool:
-        """Whether a session belongs to the run. A copy that names no group does unless its hosts are elsewhere."""
+        """Whether a session belongs to the run. A copy that names no group does, except if its hosts are elsewhere."""
         group = group_of(record)
         return self.group in ("", group) or (not group and not self.elsewhere(record.hosts))
 
     def has_group(self, record: Record) -> bool:
-        """Whether the inventory has the group that a session belongs to; an empty group is as good as none."""
+        """Whether the inventory has the group that a session belongs to; an empty group counts as missing."""
         return bool(self.groups.get(group_of(record)))
 
     def is_of_others(self, record: Record) -> bool:
@@ -59,7 +59,7 @@ class Scope:
         return not self.is_own(record) and self.has_group(record)
 
     def elsewhere(self, hosts: Iterable[str]) -> list[str]:
-        """Return those of *hosts* that the inventory has outside the group of the run."""
+        """Return those of *hosts* that are in the inventory but outside the group of the run."""
         return [host for host in hosts if host in self._outside]
 
     @cached_property
@@ -70,25 +70,25 @@ class Scope:
 
     @property
     def told(self) -> dict[str, Any]:
-        """What hosts are told of it, by which they know what a teardown by name is not meant for."""
+        """The data by which hosts recognise sessions that a teardown by name is not meant for."""
         return {"group": self.group, "elsewhere": self.others}
 
     @property
     def others(self) -> list[str]:
-        """All hosts that the inventory has outside the group of the run."""
+        """All hosts of the inventory outside the group of the run."""
         return sorted(self._outside)
 
     def may_end(self, group: str, hosts: Collection[str]) -> bool:
         """Whether a teardown by name may end a session of another group, or one that has hosts outside its own.
 
-        It may where no run for that group can end the whole of it, and this run reaches all hosts that know it.
+        It may if no run for that group can end the whole of it, and this run reaches all hosts that know it.
         """
         members = self.groups.get(group, ())
         can_its_own = bool(members) and set(members) >= set(hosts)
         return not can_its_own and not self.elsewhere([*hosts, *members])
 
     def group_for(self, group: str, hosts: Collection[str]) -> str:
-        """Return the smallest group of the inventory that can end a session; empty where there is none."""
+        """Return the smallest group of the inventory that can end a session; empty if there is none."""
         needed = {*hosts, *self.groups.get(group, ())}
         if self.groups.get(group) and needed <= set(self.groups[group]):
             return group
@@ -96,13 +96,13 @@ class Scope:
         return min(found, key=lambda name: (name == ALL, len(self.groups[name]), name), default="")
 
     def left_alone(self, record: Record) -> str:
-        """Return why a run leaves a session alone that is not its own, and what to do, in two sentences."""
+        """Return why a run leaves a session of another group alone, and what to do, in two sentences."""
         group = printable(group_of(record))
         if self.has_group(record):
             return f"It belongs to resource group {group}. Run this with {VARIABLE}={group}."
         if not group:
             return f"Its hosts {', '.join(record.hosts)} are outside resource group {self.group}. Run this for theirs."
-        # Of one that runs a launch with another group would begin anew.
+        # A running session would be created again by a launch with another group.
         again = f"launch it again with {VARIABLE} and session_recreate=true, or " if record.status == PENDING else ""
         return (
             f"It belongs to resource group {group}, which the inventory does not have. Give that group its name back, "
@@ -111,4 +111,4 @@ class Scope:
 
 
 EVERYTHING = Scope()
-"""Of a run that is for no group in particular."""
+"""The scope of a run that is not for a particular group."""

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Fair share: what the sessions of each owner have used of late, which decays, and how the queue weighs it.
+"""Fair share: the recent use of each owner's sessions, which decays, and how the queue weighs it.
 
-Each host counts what sessions hold there, by owner: CPUs and accelerators by class, each times the seconds for which
-they were held. What was counted is worth half after the half-life that the site sets, of time that the host is up.
-
+Each host counts what sessions hold there, by owner: CPUs and accelerators by class, each multiplied by the seconds for
+which they were held. A count halves after the half-life that the site sets, in time during which the host is up.
 Annotations are types here, not text, as the decoder reads them.
 """
 
@@ -23,27 +22,27 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 
 VARIABLE = "cluster_compute_fair_share"
 CPUS = "cpus"
-"""Kind of what is counted that is no class of accelerators: CPU seconds."""
+"""Kind of CPU seconds; the other kinds are classes of accelerators."""
 ACCELERATOR_CPUS = 8
-"""CPUs that an accelerator counts as, unless the site says otherwise of its class."""
+"""Number of CPUs that an accelerator counts as, except where the site sets another for its class."""
 EXPECTED_SECONDS = 3600
-"""For how long a session that starts is expected to run, where it does not say for how long at most: of several that
-start at once, an owner's second counts the first."""
+"""Seconds that a session that starts is expected to run if it sets no maximum: if several start at once, an owner's
+second session counts the first."""
 LONGEST_GAP = 3600.0
-"""Seconds between two looks that are counted at most: what is held now was not held for ever."""
+"""Most seconds between two checks that count: what is held now was not held forever."""
 MOST_OWNERS = 500
-"""Owners whose use a host remembers at most, those with the most of it."""
+"""Most owners whose use a host remembers, those with the highest use."""
 LEAST = 1.0
 """CPU seconds, or seconds of an accelerator, below which use is forgotten."""
 _LEAST_HALF_LIFE, _LONGEST_HALF_LIFE = 60, 365 * 24 * 3600
 
 Use = dict[str, dict[str, float]]
-"""By owner and kind, seconds of it."""
+"""Seconds by owner and kind."""
 
 
 @dataclass(frozen=True)
 class FairShare:
-    """What a site sets. half_life: seconds, None where owners have no shares. accelerators: CPUs by class, sorted."""
+    """The settings of a site. half_life: seconds, None without shares. accelerators: CPUs by class, sorted."""
 
     half_life: Optional[int] = None
     accelerators: tuple[tuple[str, int], ...] = ()
@@ -93,7 +92,7 @@ def parse_half_life(place: str, value: object) -> int:
 
 @dataclass(frozen=True)
 class Account:
-    """What a host remembers. boot, clock: when it looked last. owners: what their sessions have used here by then."""
+    """The use that a host remembers. boot, clock: of its last check. owners: what their sessions had used by then."""
 
     boot: str
     clock: float
@@ -108,10 +107,10 @@ def decayed(amount: float, seconds: float, half_life: float) -> float:
 def after_look(
     before: Optional[Account], boot: str, clock: float, held: Iterable[tuple[str, Mapping[str, float]]], half_life: int
 ) -> Account:
-    """Return what a host remembers after a look.
+    """Return the use that a host remembers after a check.
 
     boot, clock: which boot of the host, and seconds since that. held: what sessions hold here, CPUs and accelerators by
-    class, with the owner of each. They are taken to have held it since the last look.
+    class, with the owner of each. It counts as held since the last check.
     """
     if before is None:
         return Account(boot, clock)
@@ -134,14 +133,14 @@ def after_look(
 
 @dataclass(frozen=True)
 class Shares:
-    """How the owners of a resource group stand. use: CPU seconds of late, by owner; empty where there are no shares."""
+    """The shares of a resource group's owners. use: recent CPU seconds, by owner; empty if there are no shares."""
 
     policy: FairShare = NO_SHARES
     use: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, policy: FairShare, use_of_hosts: Iterable[Mapping[str, Mapping[str, float]]]) -> "Shares":
-        """Return the shares by what each host tells."""
+        """Return the shares from the reports of the hosts."""
         use: dict[str, float] = {}
         for owners in use_of_hosts if policy.half_life is not None else ():
             for owner, amounts in owners.items():
@@ -149,7 +148,7 @@ class Shares:
         return cls(policy, use)
 
     def cost(self, request: Any) -> float:
-        """Return what a session is expected to use, in CPU seconds; 0 where there are no shares."""
+        """Return what a session is expected to use, in CPU seconds; 0 if there are no shares."""
         if self.policy.half_life is None:
             return 0.0
         weight = sum(
@@ -159,13 +158,13 @@ class Shares:
         return float(weight * min(EXPECTED_SECONDS, request.max_duration or EXPECTED_SECONDS))
 
     def percent(self, owner: str) -> Optional[int]:
-        """Return how much of all use is an owner's, in percent; None where there are no shares."""
+        """Return an owner's part of all use, in percent; None if there are no shares."""
         if self.policy.half_life is None:
             return None
         total = sum(self.use.values())
         return round(100 * self.use.get(owner, 0.0) / total) if total else 0
 
     def table(self) -> list[dict[str, Any]]:
-        """Return the owners, whose use is most first: ``owner``, ``percent``, ``use`` in CPU seconds."""
+        """Return the owners, those with most use first: ``owner``, ``percent``, ``use`` in CPU seconds."""
         owners = sorted(self.use, key=lambda owner: (-self.use[owner], owner))
         return [{"owner": owner, "percent": self.percent(owner), "use": round(self.use[owner])} for owner in owners]

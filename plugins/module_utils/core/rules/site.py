@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a site sets for all sessions, and the variables of one host that the core reads."""
+"""Settings of a site for all sessions, and the variables of one host that the core reads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ HOST_VARIABLES = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What a site sets for all sessions."""
+    """Settings of a site for all sessions."""
 
     subnet_pool: str = "10.213.0.0/16"
     vni_pool: str = "4096-16777215"
@@ -89,7 +89,7 @@ class Settings:
 
     @property
     def ports(self) -> tuple[SitePorts, ...]:
-        """The site's own ports; those of preflight are among them, as it tries what sessions will use."""
+        """The site's own ports; those of preflight are included, because it tests the ports that sessions will use."""
         return (
             SitePorts(self.vxlan_port, self.vxlan_port, "udp", "cluster_compute_vxlan_port", "overlays"),
             SitePorts(*parse_port_pool(self.encrypted_ports), "udp", ENCRYPTED_PORTS, "tunnels of encrypted sessions"),

@@ -1,21 +1,21 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""In which order the roles of a session are started."""
+"""The order in which the roles of a session are started."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 MAXIMUM_WAVES = 16
-"""How often a launch may start something and wait until it is ready: each wave is a round of calls to all its hosts."""
+"""How often a launch may start roles and wait until they are ready: each wave is a round of calls to all its hosts."""
 
 
 def start_waves(after: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return the roles by wave: each role as early as it can be, in a wave behind those that it comes after.
+    """Return the roles by wave: each role as early as possible, in a wave after the roles that it comes after.
 
-    after: by role, those that have to be ready before it is started; all of them are keys.
-    Raises ValueError, with the roles that are left, where some wait for each other in a circle.
+    after: by role, the roles that have to be ready before it is started; all of them are keys.
+    Raises ValueError, with the roles that are left, if some wait for each other in a circle.
     """
     waves: list[tuple[str, ...]] = []
     left = {role: set(earlier) for role, earlier in after.items()}

@@ -57,7 +57,7 @@ def test_each_role_on_each_host_is_client_and_server_once_however_many_replicas_
         ({}, 0, []),
         ({"/etc/passwd": None}, 0, ["/etc/passwd has no user with the number 0."]),
         ({}, 1000, ["/etc/passwd has no user with the number 1000."]),
-        ({"/etc/passwd": ROOT.replace("bash", "nologin")}, 0, ["'/bin/nologin', which lets nobody in."]),
+        ({"/etc/passwd": ROOT.replace("bash", "nologin")}, 0, ["'/bin/nologin', which allows no logins."]),
         ({"/etc/shadow": "root:!:19000:0:99999:7:::"}, 0, ["/etc/shadow locks the password of root"]),
         (
             {"/etc/shadow": "root:*:19000:0:99999:7::1:"},
