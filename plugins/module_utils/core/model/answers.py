@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What hosts answer to the calls of a step: a dataclass for each module, all of whose fields may be missing.
+"""Answers of hosts to the calls of a step: a dataclass for each module, all of whose fields may be missing.
 
-What is None was not answered: the host has not done that part. Only the controller reads it.
+A field that is None was not answered: the host has not done that part. Only the controller reads answers.
 """
 
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ SILENCE = "It did not answer."
 
 
 def sentence(text: str) -> str:
-    """Return text with a mark at its end, so that another sentence can follow."""
+    """Return text with a full stop or a similar mark at its end, so that another sentence can follow."""
     text = text.strip().rstrip(":")
     return text if text.endswith((".", "!", "?")) or "\n" in text else f"{text}."
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What any call may answer. msg: why it failed, or could not be made. sick: whether the host itself is why."""
+    """Fields that any answer may have. msg: why the call failed, or could not be made. sick: if the host is why."""
 
     changed: Optional[bool] = None
     failed: bool = False
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class SeveralAnswers(Answer):
-    """Of a host that was called several times in a step. results: of each call."""
+    """The answer of a host that was called several times in a step. results: of each call."""
 
     results: tuple[dict[str, Any], ...] = ()
 
@@ -62,14 +62,14 @@ class FactsAnswer(Answer):
 
 @dataclass(frozen=True)
 class DrainAnswer(Answer):
-    """Of host_drain. sessions: names of those that hold a place on the host."""
+    """The answer of host_drain. sessions: names of those that hold a place on the host."""
 
     sessions: Optional[tuple[str, ...]] = None
 
 
 @dataclass(frozen=True)
 class KnownSession:
-    """A session of which a host has anything; hosts, owner and shared_with as far as its record says them."""
+    """A session that a host knows in any way; hosts, owner and shared_with as far as its record contains them."""
 
     id: str
     name: str
@@ -80,7 +80,7 @@ class KnownSession:
 
 @dataclass(frozen=True)
 class SessionElsewhere:
-    """A session that a teardown by name left alone (`rules.scope`). resource_group: empty where its copy has none."""
+    """A session that a teardown by name left alone (`rules.scope`). resource_group: empty if its copy has none."""
 
     id: str
     name: str
@@ -91,14 +91,13 @@ class SessionElsewhere:
 
 @dataclass(frozen=True)
 class SessionAnswer(Answer):
-    """Of session_host and session_record.
+    """The answer of session_host and session_record.
 
     granted, reasons, tentative: of a claim (`ledger.ClaimAnswer`). public_keys: by replica of this host. begun:
-    replicas of the first waves. replicas: as `host.verify` has proven them. unproven: why peers alone are missing.
-    unwritten: why the record could not be kept. sessions, tombstones: what was there before a removal. elsewhere: what
-    of that name was left alone. refused: whether
-    whoever asks may not have it removed. theirs: the ids of the sessions that are somebody else's. stale: whether the
-    host has another copy of the record than the one that was to be changed.
+    replicas of the first waves. replicas: as proven by `host.verify`. unproven: why only peers are missing. unwritten:
+    why the record could not be stored. sessions, tombstones: those that existed before a removal. elsewhere: sessions
+    of that name that were left alone. refused: whether the user may not have it removed. theirs: the ids of other
+    users' sessions. stale: whether the host has another copy of the record than the one that was to be changed.
     """
 
     granted: Optional[bool] = None
@@ -118,7 +117,7 @@ class SessionAnswer(Answer):
 
     @property
     def to_claim(self) -> ledger.ClaimAnswer:
-        """The answer to a claim: refused where there is none."""
+        """The answer to a claim: rejected if there is none."""
         if self.granted is None:
             return ledger.ClaimAnswer(False, (self.why_not,))
         return ledger.ClaimAnswer(self.granted, self.reasons, self.tentative)
@@ -126,7 +125,7 @@ class SessionAnswer(Answer):
 
 @dataclass(frozen=True)
 class Moved:
-    """What came to a host: the id of the image, where it was pulled, the bytes, and how many seconds that took."""
+    """A transfer to a host: the id of the image, if it was pulled, the bytes, and how many seconds it took."""
 
     bytes: int
     seconds: float
@@ -135,11 +134,11 @@ class Moved:
 
 @dataclass(frozen=True)
 class ImagesAnswer(Answer):
-    """Of session_images.
+    """The answer of session_images.
 
-    digests, problems: by reference, what a registry said. denied: the references that it does not have, or not for who
-    asks, so that asking it again is of no use. pulled: by reference. bytes, seconds: of a transfer; image:
-    what came, where that has another id than where it came from. port, fingerprint, server: of a server, and its
+    digests, problems: by reference, the registry's answer. denied: the references that the registry does not have, or
+    not for this user, so that it is of no use to ask again. pulled: by reference. bytes, seconds: of a transfer; image:
+    the id that arrived, if it differs from the id on the sender. port, fingerprint, server: of a server, and its
     process.
     """
 
@@ -157,14 +156,14 @@ class ImagesAnswer(Answer):
 
 @dataclass(frozen=True)
 class JobAnswer(Answer):
-    """Of session_job. started: the replicas in which the command was started."""
+    """The answer of session_job. started: the replicas in which the command was started."""
 
     started: Optional[tuple[str, ...]] = None
 
 
 @dataclass(frozen=True)
 class OutputAnswer(Answer):
-    """Of session_output. jobs: how they ended in the replicas here."""
+    """The answer of session_output. jobs: how they ended in the replicas here."""
 
     sessions: Optional[tuple[SessionCopy, ...]] = None
     sources: Optional[tuple[Source, ...]] = None
@@ -173,7 +172,7 @@ class OutputAnswer(Answer):
 
 @dataclass(frozen=True)
 class RepairedSession:
-    """What was put back of a session; problem: why not all of it."""
+    """The parts of a session that were restored; problem: why some of them were not."""
 
     name: str
     actions: tuple[str, ...]
@@ -182,7 +181,7 @@ class RepairedSession:
 
 @dataclass(frozen=True)
 class RepairAnswer(Answer):
-    """Of session_repair. faults: what went wrong that is of no session. public_keys: those made anew, by session."""
+    """The answer of session_repair. faults: problems that concern no session. public_keys: new ones, by session."""
 
     sessions: dict[str, RepairedSession] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
@@ -191,7 +190,7 @@ class RepairAnswer(Answer):
 
 @dataclass(frozen=True)
 class TransferAnswer(Answer):
-    """Of replica_transfer. took: seconds for there and back."""
+    """The answer of replica_transfer. took: seconds for there and back."""
 
     replica: str = ""
     container: str = ""
@@ -200,7 +199,7 @@ class TransferAnswer(Answer):
 
 @dataclass(frozen=True)
 class Heard:
-    """The largest packet that arrived, in bytes, by the number of its host: through the link, and beside it."""
+    """The largest packet that arrived, in bytes, by the number of its host: through the link, and outside it."""
 
     tunnel: dict[str, int]
     plain: dict[str, int]
@@ -208,11 +207,11 @@ class Heard:
 
 @dataclass(frozen=True)
 class PreflightAnswer(Answer):
-    """Of host_preflight, one part a state.
+    """The answer of host_preflight, one part for each state.
 
-    examined: observed, and the times between which that was done, by the clocks of the host and of the controller.
-    listening: the process, its ports, and by folder why nothing could be written there. reached: by a host's number
-    what TCP said, and by folder whether what was written is seen. measured: of one pair.
+    examined: the observations, and the times between which they were made, by the clocks of the host and of the
+    controller. listening: the process, its ports, and by folder why nothing could be written there. reached: by a
+    host's number the outcome of TCP, and by folder whether what was written is visible. measured: of one pair.
     """
 
     observed: Optional[dict[str, Any]] = None
@@ -232,9 +231,9 @@ A = TypeVar("A", bound=Answer)
 
 
 def read_answers(kind: type[A], results: Mapping[str, Mapping[str, Any]]) -> dict[str, A]:
-    """Return the answers of hosts from their results, of which Ansible adds more.
+    """Return the answers of hosts from their results, to which Ansible adds keys of its own.
 
-    Where one cannot be read, the host has not done its part, and the answer says why.
+    If one cannot be read, the host counts as not having done its part, and the answer contains the reason.
     """
     return {host: _read(kind, result, f"Host {host}") for host, result in results.items()}
 

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Dataclasses from plain data, as JSON carries it, and back; their type hints are the only description.
+"""Dataclasses from plain data, as JSON contains it, and back; their type hints are the only description.
 
-Read are text, numbers, truth values, `Optional`, ``tuple[X, ...]`` from lists, ``dict[str, X]`` from mappings, other
-dataclasses, classes that have a ``from_dict`` of their own, and `Any`, which is taken as it is. Fields that have a
-default may be missing. Hosts have Python 3.9, where ``X | None`` cannot be looked at: files that define such
-dataclasses go without ``from __future__ import annotations``.
+The types are text, numbers, truth values, `Optional`, ``tuple[X, ...]`` from lists, ``dict[str, X]`` from mappings,
+other dataclasses, classes with a ``from_dict`` of their own, and `Any`, which is taken as it is. Fields with a default
+may be missing. Hosts have Python 3.9, which cannot evaluate ``X | None``: files that define such dataclasses do without
+``from __future__ import annotations``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Problems(list[tuple[str, str]]):
-    """Places, and what is wrong there. forgiving: keys that are unknown are nothing wrong, wherever they are."""
+    """Places, and what is wrong there. forgiving: unknown keys are not a problem, wherever they are."""
 
     def __init__(self, forgiving: bool) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Problems(list[tuple[str, str]]):
 
 
 Reader = Callable[[Any, str, Problems], Any]
-"""Takes a value, its place and the problems so far, to which it adds; what it returns is of use if there are none."""
+"""Gets a value, its place and the problems so far, to which it adds; what it returns is valid only without problems."""
 
 _NOTHING = type(None)
 _UNKNOWN = ", which is unknown"
@@ -39,9 +39,9 @@ _WANTED = {str: "text", int: "a whole number", float: "a number", bool: "true or
 
 
 class Malformed(CoreError):
-    """Data is not what a dataclass wants. problems: one for each place, without a full stop.
+    """Data does not fit a dataclass. problems: one for each place, without a full stop.
 
-    is_newer: whether nothing is wrong but keys that are unknown, as where a newer release wrote it.
+    is_newer: whether unknown keys are the only problem, as in data of a newer release.
     """
 
     def __init__(self, problems: list[str], is_newer: bool = False) -> None:
@@ -51,9 +51,9 @@ class Malformed(CoreError):
 
 
 def decode(kind: type[T], data: object, name: str, forgiving: bool = False) -> T:
-    """Return *data* as an instance of the dataclass *kind*, no key missing and none unknown.
+    """Return *data* as an instance of the dataclass *kind*, with no key missing and none unknown.
 
-    name: what it is, as a sentence begins with it. forgiving: pass over keys that are unknown. Raises Malformed.
+    name: what it is, as the beginning of a sentence. forgiving: ignore unknown keys. Raises Malformed.
     """
     problems = Problems(forgiving)
     read: Reader = _reader(kind)  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ def decode(kind: type[T], data: object, name: str, forgiving: bool = False) -> T
 
 
 def decode_known(kind: type[T], data: object, name: str) -> T:
-    """Do as `decode`, and pass over keys that are unknown: a newer release may have more to say."""
+    """Decode like `decode`, but ignore unknown keys: a newer release may have added some."""
     if isinstance(data, Mapping):
         known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
         data = {key: value for key, value in data.items() if key in known}
@@ -75,15 +75,15 @@ def decode_known(kind: type[T], data: object, name: str) -> T:
 
 
 OPTIONAL = {"optional": True}
-"""Metadata of a field that is left out where it is empty: earlier releases do not know its key."""
+"""Metadata of a field that is left out if it is empty: earlier releases do not know its key."""
 _PLAIN = frozenset([str, int, float, bool, type(None)])
 """Types of most values, which are their own plain data."""
 NEWER = {"newer": True}
-"""Metadata of a field that holds what has keys which are unknown here, as a newer release wrote it."""
+"""Metadata of a field that stores the values of unknown keys, as written by a newer release."""
 
 
 def encode(value: Any) -> Any:
-    """Return the plain data of a dataclass, or of what dataclasses consist of."""
+    """Return the plain data of a dataclass, or of anything that dataclasses consist of."""
     kind: Any = type(value)
     if kind in _PLAIN:
         return value
@@ -118,7 +118,7 @@ def _newer(kind: Any) -> tuple[str, ...]:
 
 @cache
 def _reader(hint: Any) -> Reader:
-    """Return what reads values of a type."""
+    """Return the reader for values of a type."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value, _place, _problems: value
@@ -138,7 +138,7 @@ def _reader(hint: Any) -> Reader:
         kind = type(value)
         if kind is hint:
             return value
-        # Ansible hands over subclasses of text; only truth values must not pass for numbers.
+        # Ansible passes subclasses of text; only truth values must not be taken for numbers.
         kinds = (int, float) if hint is float else hint
         if not isinstance(value, kinds) or (hint is not bool and isinstance(value, bool)):
             _expected(problems, place, value, _WANTED[hint])

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a host reports of itself: the result ``host`` of host_info, which `host.facts` makes.
+"""Facts that a host reports about itself: the result ``host`` of host_info, which `host.facts` makes.
 
-Only the controller reads it, so hosts need not load this.
+Only the controller reads them, so hosts need not load this file.
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 class EngineFacts:
     """The host's Docker Engine.
 
-    cdi: whether it hands over CDI devices. image_store: the kind, which gives the ids. remaps_users: whether users of
-    containers are others on the host (``userns-remap``).
-    no_rules: where it was told to write no firewall rules for containers; empty where it writes them.
-    stale_runtime: why replicas would start by another runtime than the engine's default; empty where they do not. root:
+    cdi: whether it supports CDI devices. image_store: the kind of store, on which the ids depend. remaps_users: whether
+    users of containers are others on the host (``userns-remap``).
+    no_rules: where it was configured to write no firewall rules for containers; empty if it writes them.
+    stale_runtime: why replicas would start by another runtime than the engine's default; empty if they would not. root:
     where it keeps images and containers.
     """
 
@@ -46,7 +46,7 @@ class EngineFacts:
 
 @dataclass(frozen=True)
 class EngineCapacity:
-    """What the engine sees of the machine: CPUs in thousandths, bytes of memory."""
+    """The size of the machine as the engine sees it: CPUs in thousandths, bytes of memory."""
 
     cpus: int = 0
     memory: int = 0
@@ -54,7 +54,7 @@ class EngineCapacity:
 
 @dataclass(frozen=True)
 class Underlay:
-    """By what tunnels of this host reach the others."""
+    """The interface and address by which tunnels of this host reach the others."""
 
     address: str
     interface: str
@@ -63,7 +63,7 @@ class Underlay:
 
 @dataclass(frozen=True)
 class ContainerFailure:
-    """How a replica failed, as `failure.Failure` has it."""
+    """How a replica failed, in the form of `failure.Failure`."""
 
     exit_code: int
     oom_killed: bool
@@ -74,9 +74,9 @@ class ContainerFailure:
 
 @dataclass(frozen=True)
 class Corrections:
-    """How often the host's timer has put back what a replica's programs write over names of the session.
+    """How often the host's timer has corrected what a replica's programs wrote over names of the session.
 
-    since: when that replica was started, as its engine says.
+    since: when that replica was started, according to its engine.
     """
 
     since: str
@@ -85,7 +85,7 @@ class Corrections:
 
 @dataclass(frozen=True)
 class Container:
-    """The container of a replica. devices: names by class. usage: what it uses now, where that was asked for."""
+    """The container of a replica. devices: names by class. usage: what it uses now, if that was requested."""
 
     name: str
     session_id: str
@@ -103,7 +103,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Parts:
-    """What there is of one session besides its record. kinds: of `cluster_state`."""
+    """The parts of one session besides its record. kinds: of `cluster_state`."""
 
     name: str
     kinds: tuple[str, ...]
@@ -111,7 +111,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Tombstone:
-    """A session that was torn down. hosts: those that could not be reached then."""
+    """A session that was torn down. hosts: those that were unreachable then."""
 
     id: str
     name: str
@@ -121,7 +121,7 @@ class Tombstone:
 
 @dataclass(frozen=True)
 class Port:
-    """A port that somebody listens on, publishes or holds."""
+    """A port that something listens on, publishes or holds."""
 
     address: str
     port: int
@@ -140,10 +140,10 @@ class ImageFacts:
 
 @dataclass(frozen=True)
 class PathFacts:
-    """What is at a path that a session is to mount.
+    """The facts of a path that a session is to mount.
 
-    kind: directory, file or missing. real: where it leads. ancestors: where each folder above it leads, and it itself.
-    parent: whether it could be made. origin, inode: what tells whether two hosts have the same of a file system.
+    kind: directory, file or missing. real: its real path. ancestors: the real path of each folder above it, and of
+    itself. parent: whether it could be made. origin, inode: show whether two hosts have the same part of a file system.
     """
 
     kind: str
@@ -160,22 +160,21 @@ class PathFacts:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The facts of one host; what was not asked for is empty.
+    """The facts of one host; what was not requested is empty.
 
     problem: why it is not usable. hangs: whether that is because something there did not answer. identity: its own,
-    empty where it has none. names: those under which it was prepared.
-    drained: why it takes no new sessions; None where it does. suspect: why others are asked first. containers: of
-    sessions; foreign_containers: names of others that are in the way of the session that is looked for. objects: by
-    session. overlays: those that containers here are kept out of. images: by the reference that was asked for, volumes
-    by name, as the engine describes them. encryption: why there can be no encrypted session; None where nobody tried.
-    accelerators: by class, as they were detected. batches: what can be said of batch commands, by session. times: of
-    the parts here of sessions whose time is kept, by session. use: what was counted here of late, by owner and
-    kind, in seconds. public_keys, users: by session and replica. host_names:
-    by session, what this host is called in its plan. silent_peers: of the sessions that were asked for, run here and
-    have other hosts, which of these do not answer in any way. not_waiting: ids of sessions that run here and do not
-    wait for a host that is lost, but are replaced or ended. clock: seconds since its boot, by which reservations run
-    out. signature: tells whether anything has changed that a session may wait for. private: places that are not for
-    sessions, and what is there.
+    empty if it has none. names: those under which it was prepared.
+    drained: why it takes no new sessions; None if it does. suspect: why other hosts are preferred. containers: of
+    sessions; foreign_containers: names of others that conflict with the requested session. objects: by session.
+    overlays: those that containers here are kept out of. images: by the requested reference, volumes by name, as the
+    engine describes them. encryption: why encrypted sessions are not possible; None if that was not checked.
+    accelerators: by class, as they were detected. batches: what is known of batch commands, by session. times: of the
+    parts here of sessions with time limits, by session. use: what was counted here recently, by owner and kind, in
+    seconds. public_keys, users: by session and replica. host_names: by session, this host's name in its plan.
+    silent_peers: for each requested session that runs here and has other hosts, the hosts that do not answer in any
+    way. not_waiting: ids of sessions that run here and do not wait for a lost host, but are replaced or ended. clock:
+    seconds since its boot, by which reservations expire. signature: shows whether anything has changed that a session
+    may wait for. private: places that are not for sessions, and what is there.
     """
 
     usable: bool = True

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The variables of a launch, in one table: what is known, read, stored, compared, described and asked follows from it.
+"""The variables of a launch, in one table from which parsing, storage, comparison, documentation and surveys follow.
 
-A new variable is a new `Field` here, and, where it is part of a request, an attribute of the same name in `request`.
+A new variable is a new `Field` here, and, if it is part of a request, an attribute of the same name in `request`.
 """
 
 from __future__ import annotations
@@ -64,27 +64,27 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 
 PREFIX = "session_"
-"""What the names of all variables of a launch begin with."""
+"""Prefix of the names of all variables of a launch."""
 SINGLE_NODE = "single-node"
 MULTI_NODE = "multi-node"
 WAIT, REPLACE, END = "wait", "replace", "end"
 HOST_LOSS = (WAIT, REPLACE, END)
-"""What becomes of a session that runs when a host of it is lost."""
+"""Possible reactions of a running session to the loss of one of its hosts."""
 MODES = (SINGLE_NODE, MULTI_NODE)
 POLICIES = ("pack", "spread", "inventory")
 
 MAXIMUM_SIZE = 4096
-"""Most replicas of a session. Linux passes no environment string above 128 KiB to a program, and TF_CONFIG names
-every replica: with `MAXIMUM_ROLE_NAME` this is where it still fits for sure."""
+"""Most replicas of a session. Linux passes no environment string above 128 KiB to a program, and TF_CONFIG names every
+replica: with `MAXIMUM_ROLE_NAME` this is the size up to which it fits for certain."""
 MAXIMUM_ROLE_NAME = 16
 PRIORITIES = (-1_000_000, 1_000_000)
 """The lowest and the highest priority of a session."""
 LEAST_SPAN, LONGEST_SPAN = 60, 365 * 24 * 3600
-"""Seconds of what hosts keep time of: they look each minute, or more often."""
+"""Shortest time in seconds that hosts can measure: they check each minute, or more often."""
 
 REQUEST, ROLE, LAYOUT, LAUNCH = "request", "role", "layout", "launch"
-"""What a variable is of: the session; every role, which may say otherwise for itself; which roles there are; this
-launch alone, so that no record has it."""
+"""Scope of a variable: the session; every role, which may have a value of its own; the list of roles; this launch
+alone, so that it is not in the record."""
 
 
 def _same(value: Any) -> Any:
@@ -92,14 +92,14 @@ def _same(value: Any) -> Any:
 
 
 def _stored(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value in its JSON form."""
     if isinstance(value, tuple):
         return [_stored(entry) for entry in value]
     return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def _words(value: Any) -> str:
-    """Return a plain value in words, empty for none."""
+    """Return a plain value in words, empty if there is none."""
     if isinstance(value, tuple):
         return ",".join(value)
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
@@ -107,10 +107,10 @@ def _words(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """What AWX asks for a variable, beside what follows from its field.
+    """The question of AWX for a variable, beyond what follows from its field.
 
     lines: whether the answer has several lines. required: whether it has to be answered although the field has no
-    default. limits: least and most characters. default, choices: in place of those of the field.
+    default. limits: least and most characters. default, choices: replace those of the field.
     """
 
     name: str
@@ -126,14 +126,14 @@ class Question:
 class Field:
     """One variable of a launch.
 
-    name: that of the variable less `PREFIX`, of the attribute, and of the key in the stored form. kind, meaning: for
-    people, in Markdown. parse: from the variable and what was given to the value; raises InvalidInput. of: what it is
-    part of. default: as a user would give it, None where there is none; otherwise: what counts then, in words, and
-    empty: that value. write: from the value to its stored form (JSON), restore: from there to what is parsed again.
-    show: the value in words, empty for none, or several by place. add: what a role that says otherwise has of both.
-    secret: whether differences keep silent about the value. optional: whether the stored form is without it where it is
-    the default, as every variable that came after release 1.0.0: what an earlier release wrote says so, and it can read
-    what does not use the variable. bounds, choices: what is allowed, where that is all.
+    name: that of the variable without `PREFIX`, of the attribute, and of the key in the stored form. kind, meaning: for
+    people, in Markdown. parse: from the variable and the given value to the value; raises InvalidInput. of: its scope.
+    default: as a user would give it, None if there is none; otherwise: in words what applies then, and empty: that
+    value. write: from the value to its stored form (JSON), restore: from there to what is parsed again. show: the value
+    in words, empty if there is none, or several by place. add: combines the value of the session and that of a role.
+    secret: whether differences hide the value. optional: whether the stored form omits it if it is the default, as for
+    every variable that came after release 1.0.0: so this release reads what an earlier one wrote, and an earlier one
+    can read what does not use the variable. bounds, choices: what is allowed, if that is the only rule.
     """
 
     name: str
@@ -161,11 +161,11 @@ class Field:
 
     @cached_property
     def standard(self) -> Any:
-        """The value where nothing is given."""
+        """The value if nothing is given."""
         return self.empty if self.default is None else self.parse(self.variable, self.default)
 
     def read(self, reader: Reader, place: str, given: Any, inherited: Any) -> Any:
-        """Return the value of what was given at *place*, *inherited* where nothing was or nothing that can be used."""
+        """Return the value given at *place*, or *inherited* if there is none or it cannot be used."""
         if not is_given(given):
             return inherited
         try:
@@ -405,7 +405,8 @@ FIELDS = (
     Field(
         "entrypoint",
         "list or text",
-        "What the command is given to, in place of the image's entrypoint, see [Images](images.md#what-runs-first).",
+        "The program that gets the command, in place of the image's entrypoint, see "
+        "[Images](images.md#what-runs-first).",
         parse_command,
         ROLE,
         otherwise="the image's",
@@ -475,14 +476,15 @@ FIELDS = (
     Field(
         "shared_with",
         "list of users",
-        "Who else may change, enter and read the session, see [Whose a session is](security.md#whose-a-session-is).",
+        "Other users who may change, enter and read the session, see "
+        "[Whose a session is](security.md#whose-a-session-is).",
         parse_users,
         LAUNCH,
         empty=(),
         question=Question("Shared with", "Users who may change, enter and read it as well, such as ada,bob"),
     ),
     _truth("recreate", "Replace a session that runs or waits and whose request has changed.", of=LAUNCH),
-    _truth("regenerate_keys", "Make all SSH keys of the session anew, and those of its tunnel.", of=LAUNCH),
+    _truth("regenerate_keys", "Make new SSH keys for the whole session, and new keys of its tunnel.", of=LAUNCH),
     _choice(
         "on_host_loss",
         HOST_LOSS,
@@ -509,13 +511,13 @@ FIELDS = (
         "max_idle",
         "After how long without use the session ends, see [Durations](request.md#durations).",
         "no limit",
-        Question("Longest idle time", "After which a session that nobody uses ends: 90m, 8h or 2d"),
+        Question("Longest idle time", "After which an unused session ends: 90m, 8h or 2d"),
     ),
     _span(
         "end_warning",
-        "How long before such an end the session's programs are told of it.",
+        "How long before such an end the session's programs are warned.",
         "none",
-        Question("Warning before the end", "How long before that programs are told: 10m"),
+        Question("Warning before the end", "How long before the end programs are warned: 10m"),
     ),
     _truth("encrypted", "Whether everything that goes from host to host has to be encrypted, see below."),
     Field(
@@ -551,13 +553,13 @@ ROLE_FIELDS = (
         optional=True,
     ),
 )
-"""What only a role has: no variable says it for all."""
+"""Fields that only roles have: there is no variable that sets them for the whole session."""
 
 KNOWN_VARIABLES = tuple(field.variable for field in FIELDS)
 
 
 def documented(fields: tuple[Field, ...] = FIELDS) -> list[tuple[str, str, str, str]]:
-    """Return a row of each variable for the reference: its name, what may be given, the default, what it is for."""
+    """Return a row of each variable for the reference: name, allowed values, default, meaning."""
     return [
         (
             f"`{field.variable}`",
@@ -570,7 +572,7 @@ def documented(fields: tuple[Field, ...] = FIELDS) -> list[tuple[str, str, str, 
 
 
 def questions(fields: tuple[Field, ...] = FIELDS) -> dict[str, dict[str, Any]]:
-    """Return what AWX asks before a launch, by variable, as its surveys have it."""
+    """Return the questions of AWX before a launch, by variable, in the form of its surveys."""
     return {field.variable: _survey_question(field, field.question) for field in fields if field.question is not None}
 
 

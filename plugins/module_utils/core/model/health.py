@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The health of a host: drained, so that it takes no new sessions, or suspect, so that others are asked first.
+"""The health of a host: drained, so that it takes no new sessions, or suspect, so that other hosts are preferred.
 
-What runs there runs on.
+Sessions that run there continue.
 
 Annotations are types here, not text, as the decoder reads them.
 """
@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 
 @dataclass(frozen=True)
 class Drain:
-    """Why a host takes no new sessions. by: who said so. since: when, by the host's clock."""
+    """Why a host takes no new sessions. by: the user who drained it. since: when, by the host's clock."""
 
     reason: str
     by: str
@@ -30,7 +30,7 @@ class Drain:
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Why a host gets new sessions only where no other has room. left: seconds until it is trusted again."""
+    """Why a host gets new sessions only if no other has capacity. left: seconds until it is trusted again."""
 
     reason: str
     left: int

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a host is told when it is prepared, for what it does later by itself.
+"""Settings that a host receives when it is prepared, for what it does later by itself.
 
 Annotations are types here, not text, as the decoder reads them.
 """
@@ -15,11 +15,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 
 @dataclass(frozen=True)
 class HostSettings:
-    """How much a host keeps of the output of a session that it ends: bytes of a replica, days, sessions.
+    """The amount of output that a host keeps of a session that it ends: bytes of a replica, days, sessions.
 
-    share_half_life: seconds after which what owners have used counts half; None where that is not counted.
-    metrics_directory: where figures for the site's monitoring are written. job_mapping_directory: where it is said
-    which session has which card. None for nowhere.
+    share_half_life: seconds after which the use of owners counts half; None if it is not counted.
+    metrics_directory: where metrics for the site's monitoring are written. job_mapping_directory: where the session of
+    each GPU is written. None for nowhere.
     """
 
     output_size: int = 16 * 1024**2

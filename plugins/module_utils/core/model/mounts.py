@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LOCAL_DRIVER = "local"
-"""The volume driver that Docker Engine brings with it."""
+"""The volume driver that is part of Docker Engine."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Mount:
     """A folder or file of every host, or a volume, seen at the same place in every replica.
 
     source: the path on the hosts; None for a volume. volume: the volume's name; None for a path. driver,
-    driver_options: of a volume, the options sorted. owner, mode: "uid:gid" and four octal digits, for what is made new;
-    None for whatever there is. shared: whether the hosts of a session have the same folder; None for "yes, if it is a
-    folder".
+    driver_options: of a volume, the options sorted. owner, mode: "uid:gid" and four octal digits, for folders that are
+    made new; None for no requirement. shared: whether the hosts of a session have the same folder; None for "yes, if it
+    is a folder".
     """
 
     source: str | None
@@ -37,7 +37,7 @@ class Mount:
         return {**vars(self), "driver_options": dict(self.driver_options)}
 
     def describe(self) -> str:
-        """Return the mount as people read it, its target left out."""
+        """Return the mount in a form for people, without its target."""
         parts = [self.source or f"volume {self.volume}", "read-only" if self.read_only else "read-write"]
         if self.driver not in (None, LOCAL_DRIVER) or self.driver_options:
             options = " ".join(f"{name}={value}" for name, value in self.driver_options)
@@ -59,7 +59,7 @@ class Port:
 
     @property
     def socket(self) -> str:
-        """Where it is published, as people write it."""
+        """The published socket, in a form for people."""
         return f"{self.host_ip}:{self.host_port}/{self.protocol}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What comes out of replicas: what they wrote, how jobs ended in them, and what hosts say of both."""
+"""The output of replicas: what they wrote, how jobs ended in them, and what hosts report about both."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 @dataclass(frozen=True)
 class Source:
-    """What a replica wrote, or a job in it. lines: time, stream and text of each. left_out: how many were too many."""
+    """The output of a replica, or of a job in it. lines: time, stream and text of each. left_out: number omitted."""
 
     replica: str
     job: str
@@ -21,12 +21,12 @@ class Source:
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """What can be said of a job in a replica.
+    """The outcome of a job in a replica, as far as it is known.
 
     exit_code: None while there is none. problem: why that is not known, or why its host could not start it; full
-    sentences. stopped: whether its end was asked for. requeue: whether it begins anew elsewhere, as who asked for that
-    wanted, or as its host could not start it. alone: whether a process of it had a WORLD_SIZE of 1 in a session of
-    several replicas. finished: seconds since 1970.
+    sentences. stopped: whether it was stopped on request. requeue: whether it starts again elsewhere, because the user
+    who stopped it wanted that, or because its host could not start it. alone: whether a process of it had a WORLD_SIZE
+    of 1 in a session of several replicas. finished: seconds since 1970.
     """
 
     replica: str
@@ -42,13 +42,13 @@ class JobOutcome:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "JobOutcome":
-        """Return it from its plain form, which another release may have written: more is left out."""
+        """Return it from its plain form, which another release may have written: unknown keys are left out."""
         return cls(**{own.name: data[own.name] for own in fields(cls) if own.name in data})
 
 
 @dataclass(frozen=True)
 class JobCopy:
-    """What a host says of a job. on: the host of each of its replicas. here: those that ran on this host."""
+    """A host's report of a job. on: the host of each of its replicas. here: those that ran on this host."""
 
     on: dict[str, str]
     command: tuple[str, ...] = ()
@@ -57,11 +57,11 @@ class JobCopy:
 
 @dataclass(frozen=True)
 class SessionCopy:
-    """What a host says of a session that it has a record or output of.
+    """A host's report of a session of which it has a record or output.
 
-    status, resource_group: of its record, empty where it has none. ended: in seconds since 1970. host: what this host
-    is called in its plan. members: what each replica here is doing. replicas: how those ended that were removed. jobs:
-    by id.
+    status, resource_group: of its record, empty if it has none. ended: in seconds since 1970. host: this host's name in
+    the session's plan. members: what each replica here is doing. replicas: how those ended that were removed. jobs: by
+    id.
     """
 
     id: str

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What differs between two pieces of plain data, as small as can be, so that a host is told no more than what changed.
+"""The difference between two pieces of plain data, as small as possible, so that a host receives only what changed.
 
-Changes are plain data as well: ``{}`` for none; ``value``, what comes instead; of a mapping ``gone``, keys that go,
-``set``, keys that are new, and ``in``, by key the changes of what stays; of a list ``items``, in the order of the
-list a number of items that stay, a negative number of items that go, a list of new items, or the changes of one item.
+Changes are plain data as well. ``{}`` means none, and ``value`` is a replacement. For a mapping ``gone`` has the keys
+that are removed, ``set`` the keys that are new, and ``in`` by key the changes of what stays. For a list ``items`` has,
+in the order of the list, a number of items that stay, a negative number of items that are removed, a list of new items,
+or the changes of one item.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ class InvalidPatch(CoreError):
 
 
 def digest(data: Any) -> str:
-    """Return what tells plain data from other, so that changes are made to nothing but what they were made for."""
-    import hashlib  # few carry changes out
+    """Return a digest of plain data, so that changes are applied only to the data that they were made for."""
+    import hashlib  # most readers apply no changes
 
     return hashlib.sha256(_text(data).encode()).hexdigest()
 
 
 def difference(old: Any, new: Any) -> dict[str, Any]:
-    """Return what makes *new* of *old*, both plain data as JSON carries it, keys of mappings being text."""
+    """Return the changes that turn *old* into *new*, both plain data as in JSON, with text as keys of mappings."""
     if type(old) is not type(new) or not isinstance(old, (dict, list)):
         return {} if _is_same(old, new) else {"value": new}
     if isinstance(old, list):
@@ -47,7 +48,7 @@ def difference(old: Any, new: Any) -> dict[str, Any]:
 
 
 def _item_changes(old: list[Any], new: list[Any]) -> list[Any]:
-    import difflib  # who only carries changes out does without
+    import difflib  # not needed for applying changes
 
     before, after = ([_text(item) for item in items] for items in (old, new))
     found: list[Any] = []
@@ -65,7 +66,7 @@ def _item_changes(old: list[Any], new: list[Any]) -> list[Any]:
 
 
 def patched(old: Any, changes: Changes) -> Any:
-    """Return what *changes* make of *old*, which stays as it is. Raises InvalidPatch where they do not fit."""
+    """Return *old* with *changes* applied; *old* itself stays as it is. Raises InvalidPatch if they do not fit."""
     if not changes:
         return old
     try:
@@ -107,7 +108,7 @@ def _is_same(value: Any, other: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Return what tells a value from others, of another type as well: 1, 1.0 and true are three."""
+    """Return a text that differs for different values, also of different types: 1, 1.0 and true are three."""
     import json
 
     return json.dumps(value, sort_keys=True)

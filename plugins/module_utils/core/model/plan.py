@@ -4,8 +4,8 @@
 
 """The plan: everything that must be true on the hosts for one session.
 
-`rules.build` makes it, `rules.check` judges one that was read back, and records carry its plain form. Nobody changes a
-plan; that its classes are not frozen halves what a host needs to import them.
+`rules.build` makes it, `rules.check` checks one that was read back, and records carry its plain form. A plan never
+changes; that its classes are not frozen halves the time that a host needs to import them.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ VXLAN = "vxlan"
 
 @dataclass
 class PlannedSession:
-    """What the session is. mode: the effective one. size: replicas in all."""
+    """Basic properties of the session. mode: the effective one. size: replicas in all."""
 
     id: str
     name: str
@@ -63,7 +63,7 @@ class Network:
 
 @dataclass
 class Egress:
-    """The network by which replicas reach the world, one on each host."""
+    """The network by which replicas reach other networks, one on each host."""
 
     name: str
     subnet: str
@@ -71,7 +71,7 @@ class Egress:
 
 @dataclass
 class Folder:
-    """What a host has at a path that is mounted. proof: what the host does to prove that it is shared, if anything."""
+    """A path of a host that is mounted. proof: what the host does to prove that it is shared, if anything."""
 
     filesystem: str
     proof: Optional[str]
@@ -94,7 +94,7 @@ class PlannedHost:
 
 @dataclass
 class PinnedImage:
-    """What an image reference means: the digest to pull by, and the id on each host that runs it, as far as known."""
+    """The image of a reference: the digest to pull by, and the id on each host that runs it, as far as known."""
 
     digest: Optional[str]
     ids: dict[str, Optional[str]]
@@ -112,7 +112,7 @@ class PublishedPort:
 
 @dataclass
 class Share:
-    """What a replica is given: millicpus, bytes of memory, bytes of /dev/shm, how many accelerators of each class."""
+    """The amounts of a replica: millicpus, bytes of memory, bytes of /dev/shm, accelerators of each class."""
 
     cpus: int
     memory: int
@@ -125,9 +125,9 @@ class Share:
 class Replica:
     """One container. index: one-based in its role. rank, local_rank, node_rank: zero-based in the session, on its host,
     and of the host. devices: names by class, pinned CPUs among them. memlock: bytes, None for the engine's own limit.
-    mounts: as the request has them. disk_size: bytes that it may write outside them, None for what the host has.
-    entrypoint: in place of the image's, None for that. own_init: whether its own program is the first process, without
-    the engine's init.
+    mounts: as in the request. disk_size: bytes that it may write outside them, None for no limit but the host's disk.
+    entrypoint: in place of the image's, None for the image's own. own_init: whether its own program is the first
+    process, without the engine's init.
     """
 
     name: str
@@ -160,7 +160,7 @@ class Plan:
     """The plan of one session. network: None for a single replica. ssh_port: where its owner logs in, on main1's host.
 
     request: its plain form. images: by reference. fenced: underlay addresses of lost hosts whose replicas were given to
-    others, from which the session takes nothing any more.
+    others; the session accepts nothing from them any more.
     """
 
     schema: int
@@ -182,7 +182,7 @@ class Plan:
 def read_plan(data: object, forgiving: bool = False) -> Plan:
     """Return a plan from its plain form. Raises InvalidPlan, a sentence for each place that is malformed.
 
-    forgiving: pass over what a newer release added, for who makes nothing by it.
+    forgiving: ignore what a newer release added, for readers that make nothing from it.
     """
     try:
         return decode(Plan, data, "The plan", forgiving)

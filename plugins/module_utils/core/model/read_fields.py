@@ -32,7 +32,7 @@ MAXIMUM_SESSION_NAME = 40
 
 
 def parse_name(variable: str, value: Any) -> str:
-    """Return what can be the name of a session. Raises InvalidInput."""
+    """Return a valid name of a session. Raises InvalidInput."""
     text = numbers_as_text(value)
     text = text.strip() if isinstance(text, str) else ""
     if not _LABEL.fullmatch(text) or len(text) > MAXIMUM_SESSION_NAME:
@@ -100,7 +100,7 @@ def parse_command(variable: str, value: Any) -> tuple[str, ...] | None:
 
 
 def parse_batch_command(variable: str, value: Any) -> tuple[str, ...] | None:
-    """Return the words of what the shell is to run, where it is text, or of a command. Raises InvalidInput."""
+    """Return the words of a command, or of a shell that runs it if it is text. Raises InvalidInput."""
     return parse_command(variable, ["/bin/sh", "-c", value] if isinstance(value, str) else value)
 
 

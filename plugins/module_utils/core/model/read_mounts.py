@@ -38,8 +38,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 PROTOCOLS = ("tcp", "udp", "sctp")
 REMOTE_TYPES = ("beegfs", "ceph", "cifs", "lustre", "nfs", "nfs4", "smb3", "tmpfs")
-"""What the local driver may mount for a session: file systems that lead to no folder or disk of the host. It hands
-type, device and options to mount(2), so bind, overlay or a disk's own type would be a way around the roots."""
+"""File systems that the local driver may mount for a session: they give no access to a folder or disk of the host. The
+driver passes type, device and options to mount(2), so bind, overlay or a disk's own type would bypass the roots."""
 
 _PATH_KEYS = ("source", "target", "read_only", "owner", "mode", "shared")
 _VOLUME_KEYS = ("volume", "target", "read_only", "owner", "mode", "driver", "driver_options")
@@ -85,7 +85,7 @@ def _mount(variable: str, entry: object) -> Mount:
         raise InvalidInput.single(variable + ".volume", values["volume"], "It is a source or a volume, not both.")
     keys = _VOLUME_KEYS if is_volume else _PATH_KEYS
     others = {*_PATH_KEYS, *_VOLUME_KEYS}.difference(keys)
-    # In its JSON form a mount has the keys of both kinds, the other's without a value.
+    # In its JSON form a mount has the keys of both kinds; those of the other kind have no value.
     meant = {key: given for key, given in values.items() if key not in others or (is_given(given) and given != {})}
     if is_volume and "shared" in meant:
         message = "It is for a source; a volume has its driver for that."
@@ -107,7 +107,7 @@ def _mount(variable: str, entry: object) -> Mount:
         )
     name, driver, options = reader.attempt(lambda: _volume(variable, values), _UNREAD)
     if (options or driver not in (LOCAL_DRIVER, "")) and (owner or mode):
-        # What such a driver mounts is not at its place on the host before a container uses it.
+        # The files of such a driver are not at the volume's place on the host before a container uses it.
         message = (
             "Only volumes of the local driver without options are given them. Others take them as options, "
             "if at all, such as o: uid=1000,mode=0770."
@@ -129,7 +129,7 @@ def _mount_values(variable: str, entry: object) -> Mapping[str, Any]:
     if not rest or len(access) > 1 or sorted(flags) not in (sorted(access), sorted([*access, "local"])):
         message = "It must read source:target, and then :ro or :rw and :local where that is meant."
         raise InvalidInput.single(variable, entry, message)
-    # As with Docker, what holds no '/' is the name of a volume.
+    # As with Docker, a source without '/' is the name of a volume.
     values = {"source" if "/" in source else "volume": source, "target": rest[0], "read_only": "ro" in flags}
     return {**values, "shared": False} if "local" in flags else values
 
@@ -156,7 +156,7 @@ def _target(variable: str, value: object) -> str:
 
 def _owner(variable: str, value: object) -> str:
     match = _OWNER.fullmatch(value.strip()) if isinstance(value, str) else None
-    # The last number means "leave it" to chown(2).
+    # The last number means "do not change" to chown(2).
     if match is None or any(int(number) >= 2**32 - 1 for number in match.groups()):
         message = "It must be the numbers of a user and a group in quotes, such as '1000:1000'."
         raise InvalidInput.single(variable, value, message)
@@ -203,7 +203,7 @@ def _volume(variable: str, values: Mapping[str, Any]) -> _Volume:
 
 
 def _check_local_options(reader: Reader, variable: str, options: Mapping[str, str]) -> None:
-    """Refuse what would make the local driver mount a folder or a disk of the host."""
+    """Reject options that would make the local driver mount a folder or a disk of the host."""
     reader.unknown_keys(variable, options, _LOCAL_OPTIONS)
     kind, device = options.get("type"), options.get("device", "")
     if options and kind not in REMOTE_TYPES:

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The record: the durable account of one session.
+"""The record: the durable description of one session.
 
-Copies of it lie on hosts. A change makes a new revision; of several copies the one with the highest revision is right,
-whatever the hosts' clocks say. While a session waits, every host of its resource group has the whole of it. Once it has
-a place, its hosts keep the whole and every other host a *stub record*: the record without request and plan. Of one
-that has ended a line stays.
+Copies of it are stored on hosts. A change makes a new revision; the copy with the highest revision is right, whatever
+the hosts' clocks show. While a session waits, every host of its resource group has the whole record. Once it has a
+place, its hosts keep the whole record and every other host a *stub record*, without request and plan. A short form of
+the record of an ended session stays.
 """
 
 import ipaddress
@@ -28,7 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 
 SCHEMA = 1
-"""Version of the record's form. A record of another schema is refused, not guessed at."""
+"""Version of the record's form. A record of another schema is rejected, not guessed at."""
 
 PENDING = "PENDING"
 PREPARING = "PREPARING"
@@ -36,25 +36,25 @@ RUNNING = "RUNNING"
 ERROR = "ERROR"
 TERMINATED = "TERMINATED"
 STATUSES = (PENDING, PREPARING, RUNNING, ERROR, TERMINATED)
-"""Waiting for capacity; being started; started; ended by a failure, with nothing left but the record; likewise, its
-batch command having succeeded."""
+"""Waiting for capacity; being started; started; ended by a failure, with only the record left; ended in the same way
+after its batch command succeeded."""
 ENDED = (ERROR, TERMINATED)
 
 DEFAULT_GROUP = "cluster_compute_hosts"
 """The resource group of a request that names none."""
 LONGEST_HISTORY = 50
-"""Entries of the history that are kept, the newest ones."""
+"""Number of entries of the history that are kept, the newest ones."""
 REPORT_LINES, REPORT_WIDTH = 5, 300
-"""What stays of the report of a session that has ended: lines, and characters of each."""
+"""The part of an ended session's report that is kept: lines, and characters of each."""
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
 class QueueTicket:
-    """The place of a session in the queue. number: of sessions of one priority the lowest comes first.
+    """The place of a session in the queue. number: among sessions of one priority the lowest comes first.
 
-    is_head: whether it was found to be the first that has no room, where owners have shares: it stays that until it has
+    is_head: whether it was found to be the first that does not fit, if owners have shares: it stays that until it has
     what it waits for.
     """
 
@@ -64,7 +64,7 @@ class QueueTicket:
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """What one revision changed. reason: one sentence."""
+    """The change that one revision made. reason: one sentence."""
 
     revision: int
     status: str
@@ -73,7 +73,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True)
 class OverlayTunnel:
-    """What hosts without a replica have to know of a session's overlay to keep their containers out of it.
+    """The parts of a session's overlay that hosts without a replica need to keep their containers out of it.
 
     vni: its identifier. port: the UDP port. endpoints: the underlay addresses of all its hosts.
     """
@@ -85,9 +85,9 @@ class OverlayTunnel:
 
 @dataclass(frozen=True)
 class Change:
-    """What a revision changed of a session that runs, so that what was begun can be finished, or undone.
+    """The change that a revision made to a running session, so that what was begun can be finished or undone.
 
-    kind: RESIZE, REPLACE or MOVE. places: the replicas that have another place since, to the host that each had before,
+    kind: RESIZE, REPLACE or MOVE. places: the replicas that have another place since, each with the host it had before,
     None for a new one.
     """
 
@@ -97,7 +97,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Growth:
-    """What a session that runs is to become when there is room. request: as it is then. number: as of a QueueTicket."""
+    """The state that a running session is to reach when there is capacity. request: as it is then. number: in queue."""
 
     request: Any
     number: int
@@ -108,7 +108,7 @@ RESIZE, REPLACE, MOVE = "resize", "replace", "move"
 
 @dataclass
 class PlacedReplica:
-    """Which host a replica is planned on."""
+    """The host on which a replica is planned."""
 
     name: str
     host: str
@@ -116,7 +116,7 @@ class PlacedReplica:
 
 @dataclass
 class _Placed:
-    """What every reader of a record relies on of its plan; the whole is for `plan.read_plan`."""
+    """The parts of the plan that every reader of a record relies on; `plan.read_plan` reads the whole plan."""
 
     replicas: tuple[PlacedReplica, ...]
 
@@ -125,14 +125,14 @@ class _Placed:
 class Record:
     """The record of one session.
 
-    owner: whose it is, as limits count. shared_with: who else may change, enter and read it. status: one of STATUSES;
-    empty before the first revision. queue: None unless it came from the queue, or its growth is the head there. hosts:
-    those that carry it. report: why it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms,
-    or None. change: what the last revision that changed a session that runs gave another place. growth: what one that
-    runs waits for. resource_group: only of a copy without its request (`group_of`). witnesses: hosts most of which
-    agree before it goes on without a lost host (`rules.quorum`); none of one that waits for its hosts, and of earlier
-    releases. Of a PENDING one they are those that were to keep it. newer: what else a newer release wrote, by key: it
-    stays, and `require_known` says who cannot go on with it.
+    owner: the user it belongs to, as limits count. shared_with: other users who may change, enter and read it. status:
+    one of STATUSES; empty before the first revision. queue: None unless it came from the queue, or its growth is the
+    head there. hosts: those that carry it. report: why it waits, or has ended. tunnel: only in a stub. request, plan:
+    their plain forms, or None. change: the replicas that the last revision moved in a running session. growth: what a
+    running session waits for. resource_group: only in a copy without its request (`group_of`). witnesses: the hosts of
+    which most have to agree before it continues without a lost host (`rules.quorum`); none for a session that waits for
+    its hosts, and in records of earlier releases. For a PENDING one they are those that were to keep it. newer: values
+    that a newer release added, by key: they stay, and `require_known` rejects operations that cannot handle them.
     """
 
     schema: int
@@ -157,19 +157,19 @@ class Record:
 
     @property
     def is_head(self) -> bool:
-        """Whether it is the head of the queue, whoever comes later (`rules.queue`)."""
+        """Whether it is the head of the queue, whatever comes later (`rules.queue`)."""
         return self.queue is not None and self.queue.is_head
 
     @property
     def queue_number(self) -> int:
-        """The number in the queue, 0 of a session that did not come from there."""
+        """The number in the queue, 0 for a session that did not come from there."""
         if self.growth is not None:
             return self.growth.number
         return 0 if self.queue is None else self.queue.number
 
     @cached_property
     def replicas(self) -> tuple[PlacedReplica, ...]:
-        """Its replicas in rank order, none without a plan; good for a newer release's. Raises Malformed."""
+        """Its replicas in rank order, none without a plan; also readable for a newer release. Raises Malformed."""
         return decode(_Placed, self.plan, "The plan", forgiving=True).replicas if self.plan else ()
 
 
@@ -187,7 +187,7 @@ class UnknownSchema(InvalidRecord):
 
 
 def require_known(record: Record) -> None:
-    """Refuse to go on with a session of which a newer release wrote more than this one knows. Raises UnknownSchema."""
+    """Reject a session whose record has keys of a newer release that this one does not know. Raises UnknownSchema."""
     if record.newer:
         raise UnknownSchema(
             f"The record of session {record.name} has {show(', '.join(sorted(record.newer)))}, which this release of "
@@ -219,8 +219,8 @@ def advance(record: Record, status: str, reason: str, **changes: Any) -> Record:
     """Return the next revision of a record.
 
     reason: one sentence for the history. changes: fields that get a new value: queue, hosts, report, request, plan,
-    change, growth. One that ends so is a line of it. One that has got what it waited for, or waits for something else,
-    is the head of the queue no more.
+    change, growth. A session that ends keeps only the short form. A session that has got what it waited for, or that
+    waits for something else, is no longer the head of the queue.
     """
     if status != RUNNING:
         changes.update(change=None, growth=None)
@@ -234,7 +234,7 @@ def advance(record: Record, status: str, reason: str, **changes: Any) -> Record:
 
 
 def line_of(record: Record) -> Record:
-    """Return what is kept of a session that has ended: why and where, all of it bounded; another stays as it is."""
+    """Return the short form of an ended session: why and where, with a bounded size; others stay as they are."""
     if record.status not in ENDED:
         return record
     report = tuple(_shortened(line) for line in record.report[:REPORT_LINES])
@@ -249,40 +249,41 @@ def _shortened(text: str) -> str:
 
 
 def prepared(record: Record, plan: Mapping[str, Any]) -> Record:
-    """Return the revision that says that the session is being started as *plan* says."""
+    """Return the revision that records that the session is being started according to *plan*."""
     hosts = tuple(plan["hosts"])
     reason = f"It holds its place on {', '.join(hosts)}."
     return advance(record, PREPARING, reason, plan=dict(plan), hosts=hosts, report=())
 
 
 def started(record: Record) -> Record:
-    """Return the revision that says that the session of a PREPARING record runs; a running one stays as it is."""
+    """Return the revision that records that a PREPARING session runs; a running one stays as it is."""
     return record if record.status == RUNNING else advance(record, RUNNING, "Its replicas were started.")
 
 
 def kept_by(record: Record, hosts: Iterable[str]) -> Record:
-    """Return a record as it is written to *hosts*: while a session waits it says who may have a copy."""
+    """Return a record as it is written to *hosts*: while a session waits it contains which hosts may have a copy."""
     return replace(record, witnesses=tuple(hosts)) if record.status == PENDING else record
 
 
 def told_of(record: Record) -> Record:
-    """Return what a host tells of a session: `line_of` it, and of one that waits not who may have a copy.
+    """Return what a host reports of a session: `line_of` it, and for a waiting one not which hosts may have a copy.
 
-    Only the host itself goes by that (`carriers`), and these are all hosts of a group, told by all of them.
+    Only the host itself uses that list (`carriers`), and it is all hosts of a group, which all of them would repeat.
     """
     return kept_by(line_of(record), ())
 
 
 def carriers(record: Record) -> tuple[str, ...]:
-    """Return the hosts that a teardown has to reach: those that carry it, or while it waits may have all of it."""
+    """Return the hosts that a teardown has to reach: those that carry it; while it waits, those that may have it."""
     return record.witnesses if record.status == PENDING else record.hosts
 
 
 def stub_of(record: Record) -> Record:
-    """Return what hosts that carry no replica keep of a session that has its place.
+    """Return the record that hosts without replicas keep of a session that has its place.
 
-    A stub says RUNNING from the start: nobody corrects it later, and where its hosts say otherwise they are right. Of
-    the plan it has what keeps containers of the stub's host out of the session's tunnel.
+    A stub has the status RUNNING from the start: it is not corrected later, and where the session's hosts report
+    another status, they are right. It contains the part of the plan that keeps containers of the stub's host out of the
+    session's tunnel.
     """
     status = RUNNING if record.status == PREPARING else record.status
     tunnel = tunnel_of(record.plan) if record.plan else record.tunnel
@@ -298,19 +299,19 @@ def stub_of(record: Record) -> Record:
 
 
 def group_of(record: Record) -> str:
-    """Return the resource group that a session belongs to: that of its request; empty where a copy does not tell."""
+    """Return the resource group that a session belongs to: that of its request; empty if a copy does not contain it."""
     return record.resource_group if record.request is None else str(record.request.get("resource_group", ""))
 
 
 def says_the_same(found: Record, stub: Record) -> bool:
-    """Tell whether a copy says what a stub says, in whatever revision: who carries the session, how it is, whose."""
+    """Tell whether a copy, in whatever revision, has the same hosts, status and users as a stub."""
     return all(getattr(found, name) == getattr(stub, name) for name in ("status", "hosts", "owner", "shared_with"))
 
 
 def differs(copy: Record, other: Record) -> bool:
-    """Tell whether two copies of one revision of a session at work place it otherwise.
+    """Tell whether two copies of one revision of a session at work place it differently.
 
-    So it is only where two runs changed it that did not know of each other. Of a stub the hosts tell.
+    That happens only if two runs changed it without knowing of each other. For a stub the hosts are compared.
     """
     if copy.plan is not None and other.plan is not None:
         return bool(copy.plan != other.plan)
@@ -323,11 +324,11 @@ def is_stub(record: Record) -> bool:
 
 
 def latest(records: Iterable[Record]) -> Optional[Record]:
-    """Return the copy with the highest revision, None where there is no copy.
+    """Return the copy with the highest revision, None if there is no copy.
 
-    Of several with that a whole one comes before a stub, and before both one that has ended: its host has ended it by
-    itself and could not know what a controller wrote at the same moment. Which of two contents it is does not depend on
-    the order of the hosts; that there are two is for `cluster_state` to see.
+    If several have it, a whole one comes before a stub, and the copy of an ended session before both: its host has
+    ended it by itself and could not know what a controller wrote at the same moment. Which of two contents is returned
+    does not depend on the order of the hosts; `cluster_state` detects that there are two.
     """
     copies = list(records)
     newest = max((record.revision for record in copies), default=0)
@@ -342,10 +343,10 @@ def latest(records: Iterable[Record]) -> Optional[Record]:
 
 
 def tunnel_of(plan: Mapping[str, Any]) -> Optional[OverlayTunnel]:
-    """Return what hosts without a replica have to know of a plan's overlay; None where it has none to be guarded.
+    """Return what hosts without a replica have to know of a plan's overlay; None if it needs no protection.
 
-    Into the overlay of an encrypted session nothing gets that its WireGuard did not let through: it takes packets from
-    that link alone.
+    The overlay of an encrypted session receives only what its WireGuard let through: it accepts packets from that link
+    alone.
     """
     network = plan.get("network")
     if network is None or network["vni"] is None or network["tunnel"] is not None:
@@ -356,9 +357,9 @@ def tunnel_of(plan: Mapping[str, Any]) -> Optional[OverlayTunnel]:
 
 
 def read_record(data: object, session_id: Optional[str] = None) -> Record:
-    """Return a record from its JSON form, checked as far as everything that reads it relies on it.
+    """Return a record from its JSON form, checked as far as all its readers rely on it.
 
-    session_id: what the place it was found at says. What a plan holds is judged by `rules.check.validate_plan`.
+    session_id: the id in the path at which it was found. `rules.check.validate_plan` checks the content of a plan.
     Raises UnknownSchema and InvalidRecord.
     """
     if not isinstance(data, Mapping):

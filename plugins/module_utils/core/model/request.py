@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The request: what the user asked for, checked and converted once, where it enters.
+"""The request of a user, checked and converted once, when it is read.
 
-Values come from extra vars, the inventory or an AWX survey. All that is wrong is reported together (`InvalidInput`),
-each problem with the name of the variable, the value and what is allowed. What can only be judged by looking at hosts
-is checked when a launch is planned. Which variables there are is said in `fields`.
+Values come from extra vars, the inventory or an AWX survey. All problems are reported together (`InvalidInput`), each
+with the name of the variable, the value and what is allowed. Checks that need facts of hosts are made when a launch is
+planned. The list of variables is in `fields`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NEWER = (
     "the session down."
 )
 _AMOUNTS = tuple(field.name for field in dataclasses.fields(Resources))
-"""Fields of a role that are in its resources."""
+"""Fields of a role that are part of its resources."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class Role:
     """One role: its replicas are all alike.
 
     env holds (name, value) sorted by name; command None is the image's. capabilities: beyond the default ones, sorted.
-    memlock: bytes that a process may lock, UNLIMITED, or None for what the engine sets. disk_size: bytes that a replica
-    may write outside its mounts, None for what the host has. after: roles that have to be ready before it is started,
-    sorted. ready_port: TCP port on which each replica listens when it is ready, None where nothing tells. entrypoint:
-    in place of the image's, None for that. init: whether the engine's init is the first process.
+    memlock: bytes that a process may lock, UNLIMITED, or None for the engine's default. disk_size: bytes that a replica
+    may write outside its mounts, None for no limit but the host's disk. after: roles that have to be ready before it is
+    started, sorted. ready_port: TCP port on which each replica listens when it is ready, None if there is none.
+    entrypoint: in place of the image's, None for the image's own. init: whether the engine's init is the first process.
     """
 
     name: str
@@ -103,13 +103,13 @@ class Role:
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for; two requests are equal where they ask for the same session.
+    """The request of a user; two requests are equal if they ask for the same session.
 
-    roles: main first, then in the order given. mode: the mode asked, not the effective one. hosts: the only hosts
-    allowed, where any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive: how images
-    come, which is nothing of the session. max_size: how far it may grow while it runs. on_host_loss: one of
-    HOST_LOSS. max_duration, max_idle, end_warning: seconds, None for no limit and no warning. Where order means nothing
-    (mounts, ports, hosts, keys) it is sorted away.
+    roles: main first, then in the order given. mode: the requested mode, not the effective one. hosts: the only hosts
+    allowed, if any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive: how hosts get
+    images; they are not part of the session. max_size: how far it may grow while it runs. on_host_loss: one of
+    HOST_LOSS. max_duration, max_idle, end_warning: seconds, None for no limit and no warning. Lists whose order means
+    nothing (mounts, ports, hosts, keys) are sorted.
     """
 
     fields: ClassVar[tuple[Field, ...]] = FIELDS
@@ -170,10 +170,10 @@ class Request:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], newer_too: bool = False) -> Request:
-        """Read the JSON form back; what it lacks, as an earlier release wrote it, has its default.
+        """Read the JSON form back; keys that are missing because an earlier release wrote it get their default.
 
-        newer_too: pass over keys that are unknown. Raises InvalidInput where there are any otherwise, or where it is
-        malformed, or not what `to_dict` makes.
+        newer_too: ignore unknown keys. Raises InvalidInput if there are any otherwise, or if the form is malformed or
+        differs from what `to_dict` makes.
         """
         if not isinstance(data, Mapping):
             raise InvalidInput.single("request", data, "It must be a mapping.")
@@ -215,7 +215,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _restored(role: Any, fields: Iterable[Field]) -> Any:
-    """Return what is known of a stored role as a user would give it, as far as it is one."""
+    """Return the known keys of a stored role in the form in which a user would give them, if it is a role."""
     if not isinstance(role, Mapping):
         return role
     amounts = role.get("resources")
@@ -229,7 +229,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _says(stored: Any, written: Any) -> bool:
-    """Tell whether what is stored is what would be written, roles as far as both have a key."""
+    """Tell whether the stored form equals the form that would be written, for roles only in keys that both have."""
     if isinstance(stored, list) and isinstance(written, list) and len(stored) == len(written):
         return all(map(_says, stored, written))
     if isinstance(stored, Mapping) and isinstance(written, Mapping):
@@ -238,13 +238,13 @@ def _says(stored: Any, written: Any) -> bool:
 
 
 TABLE_OF_APPS = "session_apps"
-"""A site's table (`core.rules.apps`), which no launch reads; it may stand in the inventory of all sessions."""
+"""A site's table (`core.rules.apps`), which no launch reads; it may be in the inventory of all sessions."""
 
 
 def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -> Request:
     """Return the request that *variables* describe.
 
-    variables: all variables at hand; those whose names do not begin with ``session_`` are left alone.
+    variables: all variables available; those whose names do not begin with ``session_`` are ignored.
     Raises InvalidInput with every problem found.
     """
     reader = Reader()
@@ -301,7 +301,7 @@ def _check_pinned(reader: Reader, prefix: str, values: Mapping[str, Any]) -> Non
 
 
 def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str, bool]) -> None:
-    """Take down what is wrong with values that are right each by itself."""
+    """Record problems between values that are each valid alone."""
     for host in values["hosts"]:
         if host in values["excluded_hosts"]:
             message = "This host is in session_hosts, too. Take it out of one of them."
@@ -328,7 +328,7 @@ def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str,
 def _parse_roles(
     reader: Reader, value: Any, base: Mapping[str, Any], has_image: bool, fields: Sequence[Field]
 ) -> tuple[Role, ...]:
-    """Return the roles, main first. base: the values of those that say nothing else."""
+    """Return the roles, main first. base: the values for roles that set none themselves."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -393,7 +393,7 @@ def _role_replicas(reader: Reader, place: str, given: Any, name: str) -> int:
 
 
 def _check_replicas(reader: Reader, roles: Iterable[Role]) -> None:
-    """Take down too many replicas, and two of the same name."""
+    """Record too many replicas, and two with the same name."""
     total = sum(role.replicas for role in roles)
     if total > MAXIMUM_SIZE:
         reader.add("session_roles", f"{total} replicas in all", f"A session has at most {MAXIMUM_SIZE} replicas.")
@@ -410,7 +410,7 @@ def _check_replicas(reader: Reader, roles: Iterable[Role]) -> None:
 
 
 def _check_order(reader: Reader, roles: Iterable[Role]) -> None:
-    """Take down roles that come after what does not exist, after each other, or after too many."""
+    """Record roles that come after a missing role, after each other, or after too many."""
     after = {role.name: role.after for role in roles}
     unknown = {name: [other for other in earlier if other not in after] for name, earlier in after.items()}
     for name, others in unknown.items():
@@ -423,9 +423,7 @@ def _check_order(reader: Reader, roles: Iterable[Role]) -> None:
     try:
         waves = len(start_waves(after))
     except ValueError as error:
-        reader.add(
-            "session_roles", str(error), "They wait for each other, or for themselves, by what they say in after."
-        )
+        reader.add("session_roles", str(error), "They wait for each other, or for themselves, because of their after.")
         return
     if waves > MAXIMUM_WAVES:
         message = f"A session may be started in {MAXIMUM_WAVES} waves at most. Let more roles start side by side."
@@ -433,7 +431,7 @@ def _check_order(reader: Reader, roles: Iterable[Role]) -> None:
 
 
 def diff_requests(old: Request, new: Request) -> list[tuple[str, str, str]]:
-    """Return (field, old, new) for all that differs, in words; "-" stands for what is not there.
+    """Return (field, old, new) for all differences, in words; "-" stands for a missing value.
 
     Values that may be secret are not shown.
     """
@@ -451,7 +449,7 @@ def diff_requests(old: Request, new: Request) -> list[tuple[str, str, str]]:
 
 
 def _words_of(request: Request) -> dict[str, tuple[str, bool]]:
-    """Return what a request says in words, by place, and whether it is secret; what it leaves open is left out."""
+    """Return a request in words, by place, and whether each value is secret; values that are not set are left out."""
     found = {"roles": (",".join(role.name for role in request.roles), False)}
 
     def add(place: str, field: Field, value: Any) -> None:
@@ -473,27 +471,27 @@ def _words_of(request: Request) -> dict[str, tuple[str, bool]]:
 
 
 CHANGEABLE = ("roles", "authorized_keys", "max_size", "on_host_loss", "max_duration", "max_idle", "end_warning")
-"""What may differ of a session that runs without its being made anew; of the roles how many replicas they have."""
+"""Fields that may change in a running session without creating it again; for roles only the number of replicas."""
 
 
 def may_change_to(old: Request, new: Request) -> bool:
-    """Tell whether a session that runs as *old* can go on and become *new* (`CHANGEABLE`).
+    """Tell whether a running session can change from *old* to *new* in place (`CHANGEABLE`).
 
-    The first key and the last one decide whether there is a login at all, which is made with main1.
+    Adding the first key or removing the last decides whether there is a login at all, which is made with main1.
     """
     same_login = bool(old.authorized_keys) == bool(new.authorized_keys)
     before = {role.name: role for role in old.roles}
     same_roles = all(
         replace(before[role.name], replicas=role.replicas) == role for role in new.roles if role.name in before
     )
-    # What an image means was resolved when the session was launched.
+    # Image references were resolved when the session was launched.
     known_images = {role.image for role in new.roles} <= {role.image for role in old.roles}
     changed = {key: getattr(new, key) for key in CHANGEABLE}
     return same_login and same_roles and known_images and replace(old, **changed) == new
 
 
 def in_mode_of(old: Request, new: Request) -> Request:
-    """Return what is asked now of a session that runs, where the mode follows from a size of 1: in the mode it has."""
+    """Return the new request for a running session, in the session's mode if a size of 1 would set another."""
     return replace(new, mode=old.mode) if new.size == 1 else new
 
 

@@ -17,7 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 
 MAXIMUM_ENVIRONMENT_STRING = 131071
-"""Most bytes of NAME=value: Linux' MAX_ARG_STRLEN less the closing NUL."""
+"""Most bytes of NAME=value: Linux' MAX_ARG_STRLEN minus the closing NUL."""
 HIDDEN = "(value not shown)"
 
 SPAN = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s?)?", re.ASCII)
@@ -27,17 +27,17 @@ _T = TypeVar("_T")
 
 
 class Reader:
-    """Collects problems, so that one bad value does not hide the next."""
+    """Collects problems, so that one invalid value does not hide the next."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     def add(self, variable: str, value: object, message: str) -> None:
-        """Take down that *value* cannot be used, in full sentences."""
+        """Record that *value* cannot be used, in full sentences."""
         self.problems.append(Problem(variable, value, message))
 
     def attempt(self, make: Callable[[], _T], fallback: _T) -> _T:
-        """Return what *make* does, or take the problems of its InvalidInput down and return *fallback*."""
+        """Return the result of *make*, or record the problems of its InvalidInput and return *fallback*."""
         try:
             return make()
         except InvalidInput as error:
@@ -51,7 +51,7 @@ class Reader:
         return result
 
     def unknown_keys(self, variable: str, value: Mapping[Any, Any], keys: Sequence[str]) -> None:
-        """Take down each key of a mapping that is none of *keys*."""
+        """Record each key of a mapping that is not one of *keys*."""
         for key in value:
             if key not in keys:
                 shown = key if isinstance(key, str) and is_plain(key) else repr(key)
@@ -60,24 +60,24 @@ class Reader:
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of *names* that *name* is most likely meant to be, None if it is like none of them."""
+    """Return the one of *names* that *name* is most likely meant to be, None if it resembles none of them."""
     found = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
     return found[0] if found else None
 
 
 def did_you_mean(name: object, names: Iterable[str]) -> str:
-    """Return a question to add to a message, empty where *name* is like none of *names*."""
+    """Return a question to add to a message, empty if *name* resembles none of *names*."""
     hint = closest(name, names) if isinstance(name, str) else None
     return f" Did you mean {hint}?" if hint else ""
 
 
 def is_given(value: object) -> bool:
-    """Tell whether *value* was given at all: None and blank text (an unanswered survey question) were not."""
+    """Tell whether *value* was given: None and blank text (an unanswered survey question) do not count."""
     return value is not None and not (isinstance(value, str) and not value.strip())
 
 
 def is_plain(text: str, allowed: str = "") -> bool:
-    """Tell whether *text* holds only characters that can be printed and written as UTF-8, plus those *allowed*."""
+    """Tell whether *text* contains only characters that can be printed and written as UTF-8, plus those *allowed*."""
     if any((ord(c) < 32 or 127 <= ord(c) < 160) and c not in allowed for c in text):
         return False
     try:
@@ -105,7 +105,7 @@ def split_list(value: object) -> list[Any]:
 
 
 def converted(make: Callable[[Any], _T]) -> Callable[[str, Any], _T]:
-    """Return a parser that names the variable: *make* raises ValueError, it raises InvalidInput."""
+    """Return a parser that adds the variable's name: *make* raises ValueError, the parser raises InvalidInput."""
 
     def parse(variable: str, value: Any) -> _T:
         try:
@@ -158,7 +158,7 @@ def parse_span(variable: str, value: object, least: int, most: int) -> int:
 
 
 def seconds_of(match: re.Match[str]) -> int:
-    """Return the seconds of what `SPAN` has matched."""
+    """Return the seconds of a match of `SPAN`."""
     days, hours, minutes, seconds = (int(group or 0) for group in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
@@ -173,7 +173,7 @@ def format_span(seconds: int) -> str:
 
 
 def parse_choice(variable: str, value: object, choices: Sequence[str]) -> str:
-    """Return the one of *choices* that *value* is. Raises InvalidInput."""
+    """Return the one of *choices* that equals *value*. Raises InvalidInput."""
     text = value.strip() if isinstance(value, str) else value
     for choice in choices:
         if choice == text:

@@ -57,7 +57,7 @@ class Least:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Counts on the least number of hosts in the fewest groups. closest_proven: these groups are certainly the fewest."""
+    """Counts on the least number of hosts in the fewest groups. closest_proven: certainly the fewest groups."""
 
     counts: Counts
     closest_proven: bool

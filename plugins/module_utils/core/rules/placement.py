@@ -17,8 +17,8 @@ Exactness: replicas that request the same form one *shape*, whatever their roles
 shape of its own beside one other shape, feasibility and the number of hosts come from a closed form and are exact at
 any size. For more shapes a branch-and-bound search is exact too, within a budget of steps that does not depend on the
 machine; `Placement.proven` and `Shortfall.proven` report whether it ran to its end (packing many shapes is NP-hard, so
-there has to be a bound). The number of topology groups is exact if the combinations of groups are few, also if the bound
-from below is met; `Placement.closest_proven` reports it.
+there has to be a bound). The number of topology groups is exact if the combinations of groups are few, and also if the
+lower bound is met; `Placement.closest_proven` reports it.
 
 Among the used hosts that have a replica of its shape, main1 goes to the host with most replicas (policy ``inventory``:
 to the first). The other replicas are assigned in rank order, main1's host first, then in inventory order, so that
