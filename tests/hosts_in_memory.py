@@ -35,22 +35,19 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import Hung
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    VERSION_FILE,
-    StateDirectory,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import VERSION_FILE, StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster import state as cluster_state
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PlannedSession, Replica
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.job import LONGEST, parse_job_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
     InvalidInput,
     SessionError,
     failed,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LONGEST, parse_job_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PlannedSession, Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
     job,
     launch,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError, ImageDenied
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.image_stream import WAIT, StreamError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import images as host_images
 from ansible_collections.cluster_compute.session.tests.small_steps import NOW, rest
 

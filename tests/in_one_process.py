@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import Failed
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
     SessionError,
     hangs,
     is_of_host,

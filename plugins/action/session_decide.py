@@ -13,13 +13,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import events
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, printable, spoken
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import SITE_VARIABLES, pick
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import SITE_VARIABLES, pick
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     REGISTRIES,
     parse_registries,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show import events
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
+    CoreError,
+    printable,
+    spoken,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
     launch,

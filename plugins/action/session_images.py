@@ -14,7 +14,6 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import (
     ANSWER_SECONDS,
     seconds_for,
@@ -22,8 +21,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     REGISTRIES,
     parse_registries,
-    registry_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.image_names import registry_of
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 
 

@@ -18,7 +18,11 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import Source
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import DEFAULT_SIZE, shown, speaker
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.output import (
+    DEFAULT_SIZE,
+    shown,
+    speaker,
+)
 
 SLICE = 5.0
 """Seconds after which a host answers although nothing was written."""

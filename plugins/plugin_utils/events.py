@@ -11,9 +11,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import events
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
-from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender
+from ..module_utils.core.model.record import DEFAULT_GROUP
+from ..module_utils.core.show import events
+from . import event_sender
 
 EVENT = "cluster_compute_event"
 

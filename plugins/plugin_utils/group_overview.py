@@ -9,24 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
-    SITE_VARIABLES,
-    GroupFacts,
-    pick,
-    waiting_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    FactsAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import schedule_queue
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
+from ..module_utils.core.cluster.group import SITE_VARIABLES, GroupFacts, pick, waiting_of
+from ..module_utils.core.model.answers import FactsAnswer, read_answers
+from ..module_utils.core.rules.access import Asker
+from ..module_utils.core.rules.capacity import hosts_from_facts
+from ..module_utils.core.rules.placement import Host
+from ..module_utils.core.rules.queue import schedule_queue
+from ..module_utils.core.rules.scope import Scope
+from ..module_utils.core.rules.site import Settings
+from ..module_utils.core.show.overview import overview
+from ..module_utils.core.values.errors import InvalidInput
 
 
 def read_overview(

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import errors
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import entry_point
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import MARK
+from ..module_utils.core.values import errors
+from ..module_utils.host import entry_point
+from ..module_utils.host.program import MARK
 
 FOLDER = "/usr/local/lib/cluster-compute/programs"
 """Where a host keeps the programs of the controllers that use it."""
@@ -79,7 +79,7 @@ def _make_once(path: Path, make: Callable[[], bytes]) -> None:
 
 def _sources() -> dict[str, bytes]:
     """Return every source that runs on hosts, by its path in the archive."""
-    top = Path(errors.__file__).parents[1]
+    top = Path(errors.__file__).parents[2]
     found = {
         f"{_PACKAGE}/{path.relative_to(top)}": path.read_bytes()
         for package in PACKAGES

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import spoken
+
+from ..module_utils.core.values.errors import spoken
 
 
 def not_shown(result: dict[str, Any]) -> dict[str, Any]:

@@ -11,22 +11,16 @@ import pwd
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_fields import (
-    parse_owner,
-    parse_users,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
-    parse_request,
-    read_variable,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import SHARED_WITH, Asker
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import VARIABLE as GROUP
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts
+from ..module_utils.core.model.read_fields import parse_owner, parse_users
+from ..module_utils.core.model.record import DEFAULT_GROUP
+from ..module_utils.core.model.request import parse_request, read_variable
+from ..module_utils.core.rules.access import SHARED_WITH, Asker
+from ..module_utils.core.rules.access import VARIABLE as ADMINS
+from ..module_utils.core.rules.scope import VARIABLE as GROUP
+from ..module_utils.core.rules.scope import Scope
+from ..module_utils.core.values.errors import InvalidInput
+from ..module_utils.core.values.parse import is_given
+from .plain import PlainHosts
 
 OF_AWX = ("awx_job_id", "awx_user_name", "tower_user_name")
 """What AWX tells of a job and of who started it (its documentation, "Extra variables")."""

@@ -9,27 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import format_span
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_cpus
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, join, words
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import (
-    NOTHING,
-    TIMES,
-    Mark,
-    badge,
-    fact_list,
-    section,
-    table_head,
-    usage,
-)
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import (
-    cpus,
-    devices,
-    images,
-    many,
-    memory,
-    why,
-)
+from ..module_utils.core.values.parse import format_span
+from ..module_utils.core.values.resources import format_cpus
+from .markup import Html, element, join, words
+from .status_parts import NOTHING, TIMES, Mark, badge, fact_list, section, table_head, usage
+from .wording import cpus, devices, images, many, memory, why
 
 
 def drawer(session: Mapping[str, Any], mark: Mark) -> Html:

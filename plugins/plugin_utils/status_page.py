@@ -18,23 +18,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_cpus
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, join, words
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_details import drawer, waiting_drawer
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import (
-    NOTHING,
-    SIGN,
-    Mark,
-    amount_bar,
-    badge,
-    is_ready,
-    opener,
-    search,
-    table_head,
-    usage_of,
-)
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_topology import Topology
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import many, memory, part_of, why
+from ..module_utils.core.values.resources import format_cpus
+from .markup import Html, element, join, words
+from .status_details import drawer, waiting_drawer
+from .status_parts import NOTHING, SIGN, Mark, amount_bar, badge, is_ready, opener, search, table_head, usage_of
+from .status_topology import Topology
+from .wording import many, memory, part_of, why
 
 
 @cache

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, join, words
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import part_of
+from .markup import Html, element, join, words
+from .wording import part_of
 
 DENSE_HOSTS = 24
 """With more hosts than these not all is shown at once: one mark a session and host, and what is idle folded away."""

@@ -9,21 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_cpus
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, words
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import (
-    DENSE_HOSTS,
-    SEVERITY,
-    SIGN,
-    TIMES,
-    Mark,
-    amount_bar,
-    is_ready,
-    opener,
-    search,
-    sign,
-)
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import cpus, many, memory, part_of
+from ..module_utils.core.values.resources import format_cpus
+from .markup import Html, element, words
+from .status_parts import DENSE_HOSTS, SEVERITY, SIGN, TIMES, Mark, amount_bar, is_ready, opener, search, sign
+from .wording import cpus, many, memory, part_of
 
 Placed = Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]
 """Sessions on a host, each with its replicas there."""

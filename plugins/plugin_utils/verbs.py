@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
-    check_pairs,
-    job,
-    launch,
-    logs,
-    preflight,
-    repair,
-    schedule,
-    teardown,
-)
+from ..module_utils.core.verbs import check_pairs, job, launch, logs, preflight, repair, schedule, teardown
 
 VERBS: dict[str, Any] = {
     "check_pairs": check_pairs,

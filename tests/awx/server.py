@@ -7,8 +7,8 @@ AWX itself runs in Kubernetes alone, so no test can have one. What is real in th
 role, and the modules of awx.awx with every request they send. This only keeps what they send, finds it again by the
 filters they ask with, and hands it back, in the form of AWX's REST API, version 2. It refuses what refers to something
 that is not there, and surveys and rules of schedules by the collection's own account of AWX's rules, so it cannot show
-that this account is right: that is for the unit tests of core/awx.py, which were written against the server's source.
-It knows nothing of users, permissions, jobs or updates of projects.
+that this account is right: that is for the unit tests of core/show/awx.py, which were written against the server's
+source. It knows nothing of users, permissions, jobs or updates of projects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.awx import check_rrule, check_survey
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.awx import check_rrule, check_survey
 
 TOKEN = "for the tests alone"  # noqa: S105 the server is a stand-in
 ROOT = "/api/v2/"

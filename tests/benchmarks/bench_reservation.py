@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Allocatable, Claim
 from bench_launch import HOSTS, lab, own, play, sockets
 
 SESSIONS = (1, 100, 1000)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import cluster_state
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.state import cluster_state
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import COMMITTED, Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
@@ -24,11 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    COMMITTED,
-    Reservation,
-    claims_of,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host, Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import program
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 

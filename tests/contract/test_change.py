@@ -20,7 +20,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
+    COMMITTED,
+    LEASED,
+    Allocatable,
+    Claim,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference
@@ -35,14 +40,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    COMMITTED,
-    LEASED,
-    Allocatable,
-    Claim,
-    beyond,
-    claims_of,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import beyond, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, launch_steps, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (

@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     RUNNING,
     TERMINATED,
     advance,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import durations
 from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Host, Session, output_of, until
 

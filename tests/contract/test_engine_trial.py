@@ -18,18 +18,12 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime, engine_trial
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.engine_settings import FILE
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
-    Host,
-    has_ended,
-    output_of,
-    things,
-    until,
-)
+from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, has_ended, output_of, things, until
 from ansible_collections.cluster_compute.session.tests.contract.test_jobs import Job
 
 pytestmark = pytest.mark.both_engines

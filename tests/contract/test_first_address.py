@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.f
     is_first,
     is_translated,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime, steps
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (

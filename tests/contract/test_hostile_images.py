@@ -31,10 +31,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     NO_LABELS,
     Engine,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    Record,
-    started,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, started
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
+    InvalidInput,
+    SessionError,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (

@@ -17,7 +17,6 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import output
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import JobOutput, OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
@@ -25,7 +24,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     QueueTicket,
     advance,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import jobs
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     HERE,

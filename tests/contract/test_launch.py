@@ -24,24 +24,21 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import Api
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    PREPARING,
-    RUNNING,
-    is_stub,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
-    RUNTIME,
-    RUNTIME_ON_HOST,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
     COMMITTED,
     CONFIRMED,
     LEASED,
     Allocatable,
     Claim,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    PREPARING,
+    RUNNING,
+    is_stub,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.places import RUNTIME, RUNTIME_ON_HOST
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import image_notes
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (

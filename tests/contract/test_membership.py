@@ -16,9 +16,9 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import QUESTION, WAITING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import launch_steps, membership
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair, repair_host
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (

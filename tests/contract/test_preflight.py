@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import image_stream
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import RUNTIME_ON_HOST
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.places import RUNTIME_ON_HOST
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install, data, preflight
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.boot_install import PATH
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (

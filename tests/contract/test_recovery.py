@@ -24,12 +24,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     RESERVE_SIZE,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
     FactsAnswer,
     read_answers,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Allocatable, Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     RUNNING,
@@ -37,7 +37,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
     new_record,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     HERE,
     Call,

@@ -19,20 +19,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
     ssh_server,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
-    RUNTIME_ON_HOST,
-    SSH_PORT,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.places import RUNTIME_ON_HOST
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
-    BUSYBOX,
-    HERE,
-    Call,
-    Host,
-    Session,
-    rules,
-)
+from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, HERE, Call, Host, Session, rules
 
 pytestmark = pytest.mark.both_engines
 

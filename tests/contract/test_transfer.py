@@ -13,7 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     Engine,
     EngineError,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import replica_transfer
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import preflight
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     ADDRESSES,

@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.times import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_watch
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session
 

@@ -22,10 +22,12 @@ import yaml
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     ADVICE_NAMES,
-    CONTRACT_NAMES,
     CUDA_DEVICES,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.environment_names import (
+    CONTRACT_NAMES,
+)
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     CHECKOUT,
     DEMO,

@@ -13,11 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import bounded
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SECONDS
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import (
+from ..core.rules.detection import (
     NVIDIA,
     Card,
     CdiDevice,
@@ -29,6 +25,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     parse_nvidia_models,
     read_cdi,
 )
+from ..core.values.errors import SessionError
+from . import bounded
+from .command import run_command
+from .suspicion import SECONDS
 
 PROGRAM = "nvidia-smi"
 DRIVER_CARDS = "/proc/driver/nvidia/gpus"

@@ -22,12 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TypeVar
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    SessionError,
-    hangs,
-    is_of_host,
-    message_of,
-)
+from ..core.values.errors import SessionError, hangs, is_of_host, message_of
 
 AGAIN = 5.0
 """Seconds for what has hung before."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import subprocess
 from contextlib import suppress
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ..core.values.errors import SessionError
 
 LAST_SECONDS = 1.0
 """For which a command may take to go that was killed."""

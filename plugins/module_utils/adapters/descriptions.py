@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import start_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import REMOVALS, key_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
+from .background import start_of
+from .engine import Engine
+from .ledger import REMOVALS, key_of
+from .state import write_file
 
 _OF_MOUNTS = ("Type", "Source", "Destination")
 FORM = 1

@@ -22,8 +22,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import seconds_used, start_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ..core.values.errors import SessionError
+from .background import seconds_used, start_of
 
 COUNTS = "/run/cluster-compute-du"
 FRESH = 300.0

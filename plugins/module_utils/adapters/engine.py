@@ -19,20 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import started_at
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import patience
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import (
-    SOCKET,
-    Api,
-    ApiError,
-    Body,
-    Response,
-    in_path,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import suits
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import DIRECTORY
+from ..core.model.record import is_session_id
+from ..core.rules.images import suits
+from ..core.values.errors import SessionError
+from ..core.values.places import DIRECTORY
+from .background import started_at
+from .bounded import patience
+from .engine_api import SOCKET, Api, ApiError, Body, Response, in_path
 
 LABEL_SESSION_ID = "cluster-compute.session-id"
 LABEL_SESSION_NAME = "cluster-compute.session-name"
@@ -497,10 +490,7 @@ class Engine:
         if login is not None:
             credentials = {**{key: login[key] for key in ("username", "password")}, "serveraddress": login["registry"]}
         else:
-            from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.registry_login import (
-                LoginError,
-                login_of_host,
-            )
+            from .registry_login import LoginError, login_of_host
 
             try:
                 credentials = login_of_host(reference)

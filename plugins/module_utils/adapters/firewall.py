@@ -20,10 +20,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import USER_CHAIN, Rules
+from ..core.rules import isolation
+from ..core.rules.isolation import USER_CHAIN, Rules
+from ..core.values.errors import SessionError
+from .command import run_command
 
 IPTABLES = "iptables"
 IP6TABLES = "ip6tables"

@@ -20,10 +20,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import waiting_for
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
+from ..core.model.record import is_session_id
+from ..core.values.errors import SessionError
+from ..core.values.paths import is_below
+from .bounded import waiting_for
 
 BIND_MOUNTS = "/run/cluster-compute-data"
 """Where folders are bind-mounted; gone with the boot. Nothing here is ever removed but empty folders and files."""

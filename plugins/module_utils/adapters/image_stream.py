@@ -23,12 +23,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import (
-    run_in_background,
-    start_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ..core.values.errors import SessionError
+from . import link
+from .background import run_in_background, start_of
 
 WAIT = 1800
 """Seconds for which a server waits for its receiver, whose turn may come late where Ansible has few forks."""

@@ -21,21 +21,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    check_space,
-    make_directory,
-    write_file,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    Allocatable,
-    Claim,
-    ClaimAnswer,
-    InvalidLedger,
-    NewerLedger,
-    Reservation,
-)
+from ..core.model import claims
+from ..core.model.claims import Allocatable, Claim, ClaimAnswer, InvalidLedger, NewerLedger, Reservation
+from ..core.rules import ledger as rules
+from ..core.values.errors import SessionError
+from .state import check_space, make_directory, write_file
 
 LOCK_DEADLINE = 30.0
 """Seconds to wait for the lock, which is held for milliseconds: longer means that something is wrong with the host."""
@@ -134,10 +124,10 @@ class LedgerFile:
         """
         with self._locked() as ledger:
             held = ledger.get(claim.session_id)
-            if held is not None and held.stage != rules.COMMITTED and held.lease_owner != lease_owner:
+            if held is not None and held.stage != claims.COMMITTED and held.lease_owner != lease_owner:
                 reason = f"Session {claim.session_name} is being launched by another run."
                 return ClaimAnswer(False, (reason,), (claim.session_id,))
-            if held is not None and (held.stage != rules.LEASED or held.claim.replicas > claim.replicas == 0):
+            if held is not None and (held.stage != claims.LEASED or held.claim.replicas > claim.replicas == 0):
                 return ClaimAnswer(True)
             answer = rules.answer(claim, ledger, untracked, allocatable)
             if answer.granted:
@@ -161,7 +151,7 @@ class LedgerFile:
 
     def _own(self, ledger: dict[str, Reservation], session_id: str, lease_owner: str) -> Reservation:
         held = ledger.get(session_id)
-        if held is None or (held.stage != rules.COMMITTED and held.lease_owner != lease_owner):
+        if held is None or (held.stage != claims.COMMITTED and held.lease_owner != lease_owner):
             raise LedgerError(
                 f"The reservation of session {session_id} on this host has run out. Launch again; a longer "
                 "cluster_compute_lease_seconds, or cluster_compute_deadline_seconds, helps where hosts or controllers "
@@ -180,7 +170,7 @@ class LedgerFile:
                 self._own(ledger, claim.session_id, lease_owner)
             elif reasons := rules.collisions(claim, [held.claim for held in ledger.values()]):
                 raise LedgerError(f"Session {claim.session_name} cannot be held here: {' '.join(reasons)}")
-            ledger[claim.session_id] = Reservation(claim, rules.COMMITTED, self._boot(), None)
+            ledger[claim.session_id] = Reservation(claim, claims.COMMITTED, self._boot(), None)
             self._store(ledger)
 
     def amend(
@@ -204,7 +194,7 @@ class LedgerFile:
             leased = None if change_id is None else ledger.get(change_id)
             if leased is not None and leased.lease_owner == lease_owner and leased.claim.amends == claim.session_id:
                 del ledger[leased.claim.session_id]
-            ledger[claim.session_id] = Reservation(wanted, rules.COMMITTED, self._boot(), None)
+            ledger[claim.session_id] = Reservation(wanted, claims.COMMITTED, self._boot(), None)
             self._store(ledger)
 
     def release(self, session_id: str, lease_owner: str | None = None) -> bool:
@@ -220,7 +210,7 @@ class LedgerFile:
                 self._store(ledger)  # it had run out
                 return True
             if held is None or (
-                lease_owner is not None and (held.stage == rules.COMMITTED or held.lease_owner != lease_owner)
+                lease_owner is not None and (held.stage == claims.COMMITTED or held.lease_owner != lease_owner)
             ):
                 return False
             del ledger[session_id]

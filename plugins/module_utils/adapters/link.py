@@ -23,13 +23,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, printable
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
-    EGRESS_PREFIX,
-    INNER_PREFIX,
-)
+from ..core.model.record import is_session_id
+from ..core.rules.isolation import EGRESS_PREFIX, INNER_PREFIX
+from ..core.values.errors import SessionError, printable
+from .command import run_command
 
 ALIAS_PREFIX = "cluster-compute "
 TUNNEL_PREFIX = "cct"

@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import Line
+from ..core.rules.output import Line
+from ..core.values.errors import SessionError
 
 SECONDS = 30.0
 """For how long one call waits for its matches in all; ordinary expressions take a second for some 100 MB."""

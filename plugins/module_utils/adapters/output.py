@@ -25,18 +25,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    StateError,
-    make_directory,
-    write_file,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
-    JOB_ID,
-    Line,
-    read_stored,
-    stored,
-)
+from ..core.model.record import is_session_id
+from ..core.rules.output import JOB_ID, Line, read_stored, stored
+from .state import StateError, make_directory, write_file
 
 REQUEUE = "requeue"
 """What the request to end a job says where it is to begin anew elsewhere."""

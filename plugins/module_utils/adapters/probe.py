@@ -32,8 +32,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import background, image_stream, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ..core.values.errors import SessionError
+from . import background, image_stream, link
 
 IDLE = 900
 """Seconds after which a process ends that nobody has spoken to: where Ansible has few forks, turns come late."""

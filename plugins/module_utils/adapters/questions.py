@@ -21,13 +21,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Generic, TypeVar, Union
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
-    NONCE_SIZE,
-    QUESTION,
-    question,
-    read_answer,
-)
+from ..core.rules.membership import NONCE_SIZE, QUESTION, question, read_answer
+from . import link
 
 SECONDS = 1.0
 """For how long nothing may come before it is believed that nothing will."""

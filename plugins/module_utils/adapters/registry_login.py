@@ -11,12 +11,9 @@ import json
 import os
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
-    DEFAULT_REGISTRY,
-    registry_of,
-)
+from ..core.values.errors import SessionError
+from ..core.values.image_names import DEFAULT_REGISTRY, registry_of
+from .command import run_command
 
 HUB = "https://index.docker.io/v1/"
 """What the login of Docker Hub is kept by."""

@@ -15,17 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    file_differs,
-    make_directory,
-    write_file,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
+from ..core.rules.environment import LOGIN_PORT, SSH_PORT
+from ..core.values.errors import SessionError
+from ..core.values.ports import EVERY_ADDRESS
+from .state import file_differs, make_directory, write_file
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
+    from ..core.model.plan import Replica
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm

@@ -11,16 +11,10 @@ import signal
 import time
 from collections.abc import Iterator
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import background
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
-    LinkError,
-    run_in_network_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.listeners import (
-    listening_sockets,
-    listens,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import SERVER
+from ..core.values.places import SERVER
+from . import background
+from .link import LinkError, run_in_network_of
+from .listeners import listening_sockets, listens
 
 SECONDS = 5.0
 """For how long to wait for an answer, or for the end."""

@@ -46,23 +46,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import holding
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    CoreError,
-    SessionError,
-    message_of,
-    show,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode_known, encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    InvalidRecord,
-    Record,
-    UnknownSchema,
-    is_session_id,
-    read_record,
-)
+from ..core.model.decode import decode_known, encode
+from ..core.model.health import Drain
+from ..core.model.host_settings import HostSettings
+from ..core.model.record import InvalidRecord, Record, UnknownSchema, is_session_id, read_record
+from ..core.values.errors import CoreError, SessionError, message_of, show
+from .bounded import holding
 
 VERSION = 1
 """Of the state directory. It grows with what an earlier release must not meet, which then does nothing on the host;

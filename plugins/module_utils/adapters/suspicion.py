@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import REMOVALS, key_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Suspicion
+from ..core.model.health import Suspicion
+from .ledger import REMOVALS, key_of
+from .state import write_file
 
 SECONDS = 1800
 """For which a host is suspect after it has failed: a person has time to look, and a mishap is forgotten."""

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
+from . import link
+from .link import LinkError
+from .state import write_file
 
 try:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey

@@ -18,30 +18,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.listeners import listens, taken_ports
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import JobOutput, OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    SessionDirectory,
-    StateDirectory,
-    make_directory,
-    write_file,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import MAIN
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.apps import (
-    ADDRESS,
-    PORTS,
-    TABLE,
-    AppRequest,
-    Way,
-    filled,
-    page,
-    read_way,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import DIRECTORY, SHELL
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import jobs
+from ..adapters import engine as docker_engine
+from ..adapters.engine import Engine
+from ..adapters.listeners import listens, taken_ports
+from ..adapters.output import JobOutput, OutputDirectory
+from ..adapters.state import SessionDirectory, StateDirectory, make_directory, write_file
+from ..core.rules.apps import ADDRESS, PORTS, TABLE, AppRequest, Way, filled, page, read_way
+from ..core.rules.job import MAIN
+from ..core.values.errors import SessionError
+from ..core.values.places import DIRECTORY, SHELL
+from . import jobs
 
 LOOK = 0.1
 """Seconds between two looks whether an app listens, or has ended."""

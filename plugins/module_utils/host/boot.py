@@ -24,32 +24,22 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NoReturn
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import bounded, waiting_for
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, hangs, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    RUNNING,
-    Record,
-    is_stub,
-    read_record,
-    stub_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, membership, timer
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair, repair_host
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
-    Stage,
-    descriptions,
-    perform,
-)
+from ..adapters import ssh_keys
+from ..adapters.bounded import bounded, waiting_for
+from ..adapters.engine import Engine, EngineError
+from ..adapters.ledger import LedgerFile
+from ..adapters.state import StateDirectory
+from ..adapters.suspicion import SuspicionFile
+from ..core.model.decode import encode
+from ..core.model.record import RUNNING, Record, is_stub, read_record, stub_of
+from ..core.values.errors import SessionError, hangs, message_of
+from . import firewall_rules, membership, timer
+from .identity import read_identity
+from .journal import say
+from .repair import Repair, repair_host
+from .session import links
+from .session.context import Context
+from .steps import Stage, descriptions, perform
 
 STATE_DIRECTORY = "/var/lib/cluster-compute"
 

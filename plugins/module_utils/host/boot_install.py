@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, membership, timer
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Change
+from ..adapters import state
+from ..adapters.state import write_file
+from ..core.values.errors import SessionError
+from . import boot, membership, timer
+from .steps import Change
 
 PATH = "/usr/local/lib/cluster-compute/host.pyz"
 MODE = 0o755
@@ -112,18 +112,21 @@ def closure(name: str) -> dict[str, str]:
         if module in found or spec is None or spec.submodule_search_locations is not None:
             continue
         found[module] = _source(module, spec)
-        wanted += _imports(found[module])
+        wanted += _imports(module, found[module])
     return found
 
 
-def _imports(source: str) -> Iterator[str]:
-    """Return the names of all that *source* imports from the packages that run on hosts, modules or not."""
+def _imports(module: str, source: str) -> Iterator[str]:
+    """Return the names of what the *source* of a module imports from packages that run on hosts, modules or not."""
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.ImportFrom):
+            # A relative name begins at the package that is as many levels up as it has dots.
+            parts = module.split(".")[: -node.level] if node.level else []
+            package = ".".join([*parts, *([node.module] if node.module else [])])
+            names = [package, *(f"{package}.{alias.name}" for alias in node.names)]
         yield from (name for name in names if name.startswith(_PACKAGES))
 
 

@@ -17,39 +17,25 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import digest, patched
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    Record,
-    is_stub,
-    read_record,
-    stub_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    COMMITTED,
-    Allocatable,
-    Claim,
-    ClaimAnswer,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import reservation, steps
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import carry_on
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import make_under_lease, prove
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_out
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages, remove
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import foreign_containers
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
-    Amendment,
-    Context,
-    has_ssh,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
+from ..adapters.engine import PATIENCE, Engine
+from ..adapters.ledger import LedgerFile
+from ..adapters.state import StateDirectory, StateError
+from ..core.model.claims import COMMITTED, Allocatable, Claim, ClaimAnswer
+from ..core.model.decode import encode
+from ..core.model.patch import digest, patched
+from ..core.model.plan import read_plan
+from ..core.model.record import Record, is_stub, read_record, stub_of
+from ..core.values.errors import SessionError, failed
+from . import reservation, steps
+from .data import SessionData, remove_probes
+from .durations import carry_on
+from .launch_steps import make_under_lease, prove
+from .output import LogArchive
+from .prepare import keep_out
+from .removal import removal_stages, remove
+from .session.containers import foreign_containers
+from .session.context import Amendment, Context, has_ssh
+from .session.stages import session_stages
 
 
 @dataclass(frozen=True)

@@ -19,25 +19,20 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import bounded
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.folders import FolderError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, Record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
-    LOCAL_HINT,
-    READS,
-    WRITES,
-    volume_conflict,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ..adapters import engine as docker_engine
+from ..adapters import folders
+from ..adapters.bounded import bounded
+from ..adapters.engine import Engine
+from ..adapters.folders import FolderError
+from ..adapters.state import SessionDirectory
+from ..core.model.mounts import LOCAL_DRIVER
+from ..core.model.record import PREPARING, Record
+from ..core.rules.data import LOCAL_HINT, READS, WRITES, volume_conflict
+from ..core.values.errors import SessionError
+from .steps import Stage, Step
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+    from ..core.model.plan import Plan
 
 PROBE_SECONDS = 2.0
 """For how long a file that another host has written may stay unseen: file systems of a network keep what they know."""

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME
+from ..adapters.engine import RUNTIME
 
 SCRIPT = Path("/usr/local/lib/cluster-compute/runtime")
 _PLAIN = "runc"

@@ -20,24 +20,14 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import disk_use, folders, machine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.descriptions import (
-    OWN_FILES,
-    Descriptions,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.disk import (
-    INODES,
-    Space,
-    Use,
-    engine_limits,
-    is_short,
-    to_stop,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
+from ..adapters import disk_use, folders, machine
+from ..adapters import engine as docker_engine
+from ..adapters.descriptions import OWN_FILES, Descriptions
+from ..adapters.engine import Engine
+from ..adapters.state import StateDirectory
+from ..core.rules.disk import INODES, Space, Use, engine_limits, is_short, to_stop
+from ..core.values.errors import SessionError, message_of
+from ..core.values.paths import is_below
 
 Measure = Callable[[str], Mapping[str, Any]]
 

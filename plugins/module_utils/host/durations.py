@@ -23,40 +23,19 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import parent_of, start_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile, boot_id
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    SessionDirectory,
-    StateDirectory,
-    write_file,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    CoreError,
-    SessionError,
-    message_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode_known, encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    ENDED,
-    RUNNING,
-    TERMINATED,
-    Record,
-    advance,
-    is_stub,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import durations as rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import (
-    Counters,
-    Limits,
-    PartTimes,
-    Sample,
-    Times,
-    limits_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.disk import members_by_container
+from ..adapters import engine as docker_engine
+from ..adapters.background import parent_of, start_of
+from ..adapters.engine import PATIENCE, Engine
+from ..adapters.ledger import LedgerFile, boot_id
+from ..adapters.state import SessionDirectory, StateDirectory, write_file
+from ..core.model.claims import COMMITTED
+from ..core.model.decode import decode_known, encode
+from ..core.model.record import ENDED, RUNNING, TERMINATED, Record, advance, is_stub
+from ..core.model.times import Counters, Limits, PartTimes, Sample, Times
+from ..core.rules import durations as rules
+from ..core.rules.durations import limits_of
+from ..core.values.errors import CoreError, SessionError, message_of
+from .disk import members_by_container
 
 WARNING = "end_warning.json"
 """Beside the other files of a replica, which sees them below /etc/cluster-compute."""
@@ -201,8 +180,8 @@ class _Part:
 
     def _is_in_use(self) -> bool:
         """Tell whether a job or an app runs here, or somebody is logged in."""
-        from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.jobs import is_running
+        from ..adapters.output import OutputDirectory
+        from .jobs import is_running
 
         jobs = OutputDirectory(str(self.state.root)).session(self.record.id).jobs()
         return any(is_running(job) for job in jobs) or any(map(_is_login, self._processes()))
@@ -280,8 +259,8 @@ def _finish(state: StateDirectory, record: Record, warnings: list[str]) -> list[
 def _remove(state: StateDirectory, record: Record) -> list[str]:
     """Remove this host's part of a session as a clean-up does, whose output is kept as by that; return warnings."""
     # Only who ends something needs these.
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import own_archive
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages, remove
+    from .output import own_archive
+    from .removal import removal_stages, remove
 
     engine = Engine.connect(PATIENCE)
     archive = own_archive(engine, state)

@@ -22,18 +22,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import first_address
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    ENGINE_PID,
-    RUNTIME,
-    Engine,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import file_differs, write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.boot_install import closure, interpreter
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.default_runtime import SCRIPT, default_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ..adapters import first_address
+from ..adapters.engine import ENGINE_PID, RUNTIME, Engine
+from ..adapters.state import file_differs, write_file
+from ..core.values.errors import SessionError
+from . import engine_settings
+from .boot_install import closure, interpreter
+from .default_runtime import SCRIPT, default_of
+from .steps import Stage, Step
 
 PROGRAM = Path("/usr/local/lib/cluster-compute/first_address.py")
 _RELOAD_SECONDS = 10.0

@@ -17,19 +17,13 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import holding
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    NO_LABELS,
-    RUNTIME,
-    Engine,
-    EngineError,
-    container_name,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import take_lock
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import sentence
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
+from ..adapters import firewall, link
+from ..adapters.bounded import holding
+from ..adapters.engine import NO_LABELS, RUNTIME, Engine, EngineError, container_name
+from ..adapters.ledger import take_lock
+from ..core.model.answers import sentence
+from ..core.values import places
+from ..core.values.errors import SessionError, message_of
 
 REPOSITORY = "cluster-compute/trial"
 PREFIX = "cluster-compute-trial-"
@@ -144,11 +138,11 @@ def _clear(engine: Engine, check_mode: bool = False) -> list[str]:
 
 
 def _body(engine: Engine, image: str) -> dict[str, object]:
-    source, target = environment.RUNTIME_ON_HOST, environment.RUNTIME
+    source, target = places.RUNTIME_ON_HOST, places.RUNTIME
     return {
         "Image": image,
         # Waits for a word that nobody says, for as long as somebody could.
-        "Entrypoint": [environment.SHELL, "-c", "read word"],
+        "Entrypoint": [places.SHELL, "-c", "read word"],
         "OpenStdin": True,
         "StdinOnce": True,
         "Labels": NO_LABELS,
@@ -166,7 +160,7 @@ def _body(engine: Engine, image: str) -> dict[str, object]:
 
 def _run_in(engine: Engine, container: str) -> None:
     engine.start_container(container)
-    command = [environment.SHELL, "-c", "echo well"]
+    command = [places.SHELL, "-c", "echo well"]
     code, out, err = engine.execute(container, command, seconds=SECONDS)
     if (code, out) != (0, "well\n"):
         raise EngineError(f"A command in it ended with code {code}, and wrote {(out + err).strip() or 'nothing'!r}.")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
+from ..adapters import engine as docker_engine
+from ..adapters.engine import Engine
+from ..adapters.state import SessionDirectory
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
+    from ..core.values.failure import Failure
 
 # A look at a host on which nothing failed does without what is imported below.
 
@@ -48,7 +48,7 @@ def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str
     by_itself = (code != 0 or killed) and seconds_at(started) >= docker_engine.engine_start()
     if not (by_itself or stopped):
         return None
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
+    from ..core.values.failure import Failure
 
     finished = str(state.get("FinishedAt") or "")
     return Failure(replica, host, code, killed, finished, directory.read_restarts(replica), stopped)
@@ -59,7 +59,7 @@ def seconds_at(stamp: str) -> float:
 
     An engine can be down for less than a second: what it ended is older than its new start by the fraction alone.
     """
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import nanoseconds_of
+    from ..core.rules.output import nanoseconds_of
 
     try:
         return nanoseconds_of(stamp) / 10**9

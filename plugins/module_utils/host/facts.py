@@ -16,56 +16,26 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import cpus, firewall, folders, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import bounded, patience
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    Engine,
-    EngineError,
-    container_name,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import SOCKET
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
-    DamagedLedger,
-    LedgerFile,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    DamagedFile,
-    StateDirectory,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    InvalidPlan,
-    SessionError,
-    hangs,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    PENDING,
-    RUNNING,
-    Record,
-    stub_of,
-    told_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import content_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Reservation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import (
-    RUNTIME_MANIFEST,
-    RUNTIME_ON_HOST,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
-    default_runtime,
-    engine_settings,
-    firewall_rules,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import part_times
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import (
-    read_exit_code,
-    read_failure,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import read_use
+from ..adapters import cpus, firewall, folders, link
+from ..adapters import engine as docker_engine
+from ..adapters.bounded import bounded, patience
+from ..adapters.engine import Engine, EngineError, container_name
+from ..adapters.engine_api import SOCKET
+from ..adapters.ledger import DamagedLedger, LedgerFile
+from ..adapters.state import DamagedFile, StateDirectory
+from ..adapters.suspicion import SuspicionFile
+from ..core.cluster import state as cluster_state
+from ..core.model.claims import Reservation
+from ..core.model.decode import encode
+from ..core.model.record import PENDING, RUNNING, Record, stub_of, told_of
+from ..core.rules.images import content_of
+from ..core.values.errors import InvalidPlan, SessionError, hangs
+from ..core.values.places import RUNTIME_MANIFEST, RUNTIME_ON_HOST
+from . import default_runtime, engine_settings, firewall_rules
+from .durations import part_times
+from .exit_status import read_exit_code, read_failure
+from .identity import read_identity
+from .use import read_use
 
 OF_RUNTIMES = ("runtimes", "default_runtime")
 """What of the engine's words a host compares by itself."""
@@ -116,12 +86,12 @@ def host_facts(
         facts = _facts(engine, state, session_name, wanted, paths, volumes, underlay_address)
         underlay = (facts.get("underlay") or {}).get("address", "")
         if encryption:
-            from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+            from ..adapters import wireguard
 
             facts["encryption"] = wireguard.problem(underlay)
         facts["accelerators"] = {}
         if accelerators:
-            from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.accelerators import detect
+            from ..adapters.accelerators import detect
 
             facts["accelerators"] = detect(accelerators)
         facts["silent_peers"] = _silent_peers(engine, state, records, peers_of, underlay) if peers_of else {}
@@ -156,7 +126,7 @@ def host_facts(
 def _silent_peers(
     engine: Engine, state: StateDirectory, records: list[Record], peers_of: Collection[str], underlay: str
 ) -> dict[str, list[str]]:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import silent_peers
+    from .membership import silent_peers
 
     pids = {}
     for entry in engine.session_containers():
@@ -312,8 +282,8 @@ def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, 
         session = state.session(record.id)
         host = session.read_host()
         if host in record.hosts and record.status == RUNNING and record.plan is not None and host is not None:
-            from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-            from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
+            from ..core.model.plan import read_plan
+            from .prepare import make_keys
 
             with suppress(InvalidPlan):  # who would start it says so
                 plan = read_plan(record.plan, forgiving=True)
@@ -329,11 +299,9 @@ def _batches(state: StateDirectory, records: list[Record]) -> dict[str, dict[str
     for record in records:
         if record.status == RUNNING and record.request is not None and record.request["batch_command"]:
             # Only who has run a batch command needs these.
-            from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import (
-                OutputDirectory,
-            )
-            from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
-            from ansible_collections.cluster_compute.session.plugins.module_utils.host.jobs import outcomes
+            from ..adapters.output import OutputDirectory
+            from ..core.rules.output import batch_job
+            from .jobs import outcomes
 
             job = OutputDirectory(str(state.root)).session(record.id).job(batch_job(record.id))
             for outcome in outcomes(job):

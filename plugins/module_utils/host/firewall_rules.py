@@ -13,24 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link, machine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.firewall import Iptables
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    RUNNING,
-    OverlayTunnel,
-    Record,
-    tunnel_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
-    Isolation,
-    Overlays,
-    Rules,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ..adapters import firewall, link, machine
+from ..adapters.firewall import Iptables
+from ..adapters.state import write_file
+from ..core.model.overlays import Overlays
+from ..core.model.plan import Plan, read_plan
+from ..core.model.record import RUNNING, OverlayTunnel, Record, tunnel_of
+from ..core.rules import isolation
+from ..core.rules.isolation import Isolation, Rules
+from . import engine_settings
+from .steps import Stage, Step
 
 OVERLAYS = Path("/usr/local/lib/cluster-compute/overlays.json")
 """Which overlays containers of this host are kept out of: part of its preparation, as the firewall is one for all."""

@@ -11,14 +11,9 @@ import json
 from dataclasses import dataclass
 from functools import partial
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import machine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    StateDirectory,
-    StateError,
-    mark_version,
-    write_file,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ..adapters import machine
+from ..adapters.state import StateDirectory, StateError, mark_version, write_file
+from .steps import Stage, Step
 
 IDENTITY = "identity.json"
 """In the state directory: ``id``, drawn by chance; ``machine``, a digest of what names the machine, if anything; and

@@ -12,14 +12,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Optional
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    LABEL_SESSION_ID,
-    Engine,
-    container_name,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, decode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import is_image_id
+from ..adapters.engine import LABEL_SESSION_ID, Engine, container_name
+from ..adapters.state import StateDirectory, write_file
+from ..core.model.decode import Malformed, decode
+from ..core.values.image_names import is_image_id
 
 MOST_LINKS = 1000
 """Paths of an image that are kept: each way to a mount of a session that it ran has a few."""

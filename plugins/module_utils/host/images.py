@@ -12,27 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    Engine,
-    EngineError,
-    ImageDenied,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.image_stream import (
-    STALL,
-    Incoming,
-    StreamError,
-    end_server,
-    identity,
-    listen,
-    serve_in_background,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, is_of_host
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
-    content_of,
-    registry_of,
-    suits,
-    tag_for,
-)
+from ..adapters.engine import Engine, EngineError, ImageDenied
+from ..adapters.image_stream import STALL, Incoming, StreamError, end_server, identity, listen, serve_in_background
+from ..core.rules.images import content_of, suits
+from ..core.values.errors import SessionError, is_of_host
+from ..core.values.image_names import registry_of, tag_for
 
 Logins = Mapping[str, Mapping[str, str]]
 

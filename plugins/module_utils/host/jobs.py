@@ -19,36 +19,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import (
-    bears,
-    family,
-    run_in_background,
-    send,
-    start_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import (
-    JobOutput,
-    JobWriter,
-    OutputDirectory,
-    size_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED, LOST, STOPPED, TIMED_OUT
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
-    ERR,
-    OUT,
-    Line,
-    LineCutter,
-    batch_job,
-    time_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.apps import HIDDEN
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.engine_trial import host_fault
+from ..adapters import engine as docker_engine
+from ..adapters.background import bears, family, run_in_background, send, start_of
+from ..adapters.engine import Engine, EngineError
+from ..adapters.output import JobOutput, JobWriter, OutputDirectory, size_of
+from ..adapters.state import StateDirectory
+from ..adapters.suspicion import SuspicionFile
+from ..core.model.record import RUNNING
+from ..core.rules.apps import HIDDEN
+from ..core.rules.job import ENDED, LOST, STOPPED, TIMED_OUT
+from ..core.rules.output import ERR, OUT, Line, LineCutter, batch_job, time_of
+from ..core.values.errors import SessionError, message_of
+from .engine_trial import host_fault
 
 PROCESS_NAME = "cc-job"
 MARK = "CLUSTER_COMPUTE_JOB_ID"

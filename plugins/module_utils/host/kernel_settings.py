@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import machine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import file_differs, write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ..adapters import machine
+from ..adapters.state import file_differs, write_file
+from .steps import Stage, Step
 
 PATH = Path("/etc/sysctl.d/60-cluster-compute.conf")
 HEAD = "# Written by prepare_hosts of cluster_compute.session: replicas of a host share one table of neighbours.\n"

@@ -21,15 +21,11 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, container_name
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    InvalidRecord,
-    Record,
-    read_record,
-)
+from ..adapters import engine as docker_engine
+from ..adapters.engine import Engine, container_name
+from ..adapters.state import StateDirectory
+from ..core.model.decode import encode
+from ..core.model.record import InvalidRecord, Record, read_record
 
 LARGEST = 64 * 1024 * 1024
 """Most bytes that a label may unpack to; a record of the largest session has a tenth of it."""

@@ -17,43 +17,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LOOK_SECONDS, LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    ENDED,
-    PREPARING,
-    RUNNING,
-    Record,
-    is_stub,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    COMMITTED,
-    CONFIRMED,
-    Claim,
-    ClaimAnswer,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
-    firewall_rules,
-    names,
-    reservation,
-    steps,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
-    keep_records,
-    make_keys,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages, remove
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import (
-    PeersSilent,
-    verify,
-    wait_until_ready,
-)
+from ..adapters.engine import PATIENCE, Engine
+from ..adapters.ledger import LOOK_SECONDS, LedgerFile
+from ..adapters.state import StateDirectory, StateError
+from ..core.model.claims import COMMITTED, CONFIRMED, Claim, ClaimAnswer
+from ..core.model.plan import Plan, read_plan
+from ..core.model.record import ENDED, PREPARING, RUNNING, Record, is_stub
+from ..core.values.errors import SessionError, failed
+from . import firewall_rules, names, reservation, steps
+from .data import SessionData, remove_probes
+from .prepare import keep_records, make_keys
+from .removal import removal_stages, remove
+from .session.context import Context
+from .session.stages import session_stages
+from .verify import PeersSilent, verify, wait_until_ready
 
 PUT_BACK_SECONDS = 5.0
 """For how long a proof waits for who works on a session, to put its names back; the timer does so as well."""
@@ -239,7 +216,7 @@ def start(
         made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
         if check_mode:
             return {**made, "replicas": []}
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.peers import Peers
+        from .peers import Peers
 
         peers = Peers(context.plan, host)
         started = time.monotonic()

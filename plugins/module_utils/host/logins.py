@@ -11,14 +11,11 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import background
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import RUNTIME
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import (
-    SERVER_ENVIRONMENT,
-    in_the_way,
-)
+from ..adapters import background
+from ..adapters.engine import Engine, EngineError
+from ..core.model.plan import Replica
+from ..core.values.places import RUNTIME
+from .session.ssh import SERVER_ENVIRONMENT, in_the_way
 
 PARALLEL = 16
 SECONDS = 20.0

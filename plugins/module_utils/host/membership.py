@@ -12,20 +12,13 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import questions
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Echo, Question
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record, is_stub
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
-    GIVEN_AWAY,
-    MEMBER,
-    QUESTION,
-    UNKNOWN,
-    holds_back,
-    judge,
-)
+from ..adapters import questions
+from ..adapters.questions import Echo, Question
+from ..adapters.state import StateDirectory
+from ..core.model.plan import Plan, read_plan
+from ..core.model.record import RUNNING, Record, is_stub
+from ..core.rules.membership import GIVEN_AWAY, MEMBER, QUESTION, UNKNOWN, holds_back, judge
+from ..core.values.errors import InvalidPlan
 
 HELD_BACK = Path("/run/cluster-compute-held-back")
 """Ids of sessions that a repair did not start because nobody said that they are still here; gone at boot."""

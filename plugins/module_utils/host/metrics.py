@@ -21,28 +21,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import metrics
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.metrics import (
-    ContainerLook,
-    Counted,
-    HostLook,
-    ReplicaUse,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import Card
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    Allocatable,
-    InvalidLedger,
-    Reservation,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import read_failure
+from ..adapters import engine as docker_engine
+from ..adapters.engine import Engine, EngineError
+from ..adapters.ledger import LedgerFile
+from ..adapters.state import StateDirectory
+from ..adapters.suspicion import SuspicionFile
+from ..core.model.claims import Allocatable, InvalidLedger, Reservation
+from ..core.model.decode import encode
+from ..core.model.record import Record
+from ..core.rules.detection import Card
+from ..core.show import metrics
+from ..core.show.metrics import ContainerLook, Counted, HostLook, ReplicaUse
+from ..core.values.errors import SessionError
+from .exit_status import read_failure
 
 STATE_FILE, USE_FILE = "cluster_compute.prom", "cluster_compute_use.prom"
 SECONDS = 5.0
@@ -214,7 +205,7 @@ def _cards(asks: bool) -> list[Card] | None:
             return known
     if not asks:
         return None
-    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import accelerators
+    from ..adapters import accelerators
 
     found: list[Card] = []
     with suppress(accelerators.AcceleratorError):

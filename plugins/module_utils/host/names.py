@@ -18,24 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    SessionDirectory,
-    StateDirectory,
-    StateError,
-    write_in_place,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    SessionError,
-    message_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica, read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    RUNNING,
-    Record,
-    is_stub,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import names
+from ..adapters.engine import Engine
+from ..adapters.state import SessionDirectory, StateDirectory, StateError, write_in_place
+from ..core.model.plan import Plan, Replica, read_plan
+from ..core.model.record import RUNNING, Record, is_stub
+from ..core.rules import names
+from ..core.values.errors import SessionError, message_of
 
 MOST_SHOWN, LONGEST_SHOWN = 3, 80
 """Lines of a file, and characters of one, that a sentence shows."""

@@ -11,26 +11,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.matcher import Matcher
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import (
-    OutputDirectory,
-    SessionOutput,
-    whose,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record, group_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
-    NO_JOB,
-    Line,
-    LineReader,
-    Selection,
-    nanoseconds_of,
-    time_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.jobs import outcomes
+from ..adapters import engine as docker_engine
+from ..adapters.engine import Engine
+from ..adapters.matcher import Matcher
+from ..adapters.output import OutputDirectory, SessionOutput, whose
+from ..adapters.state import StateDirectory
+from ..core.model.record import RUNNING, Record, group_of
+from ..core.rules.output import NO_JOB, Line, LineReader, Selection, nanoseconds_of, time_of
+from ..core.values.errors import SessionError
+from .jobs import outcomes
 
 FEW = 1000
 """Messages that are asked for first when a log is read on: an engine finds the last ones fast, all others slowly."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import NotTheirs
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.labels import labelled_records
+from ..adapters import engine as docker_engine
+from ..adapters.engine import Engine
+from ..adapters.state import StateDirectory
+from ..core.model.record import ENDED
+from ..core.rules.access import Asker
+from ..core.values.errors import NotTheirs
+from .labels import labelled_records
 
 
 def check(

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Mapping
 from time import monotonic
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import questions
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Question
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import WAITING
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import questions_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
+from ..adapters import questions
+from ..adapters.questions import Question
+from ..core.model.plan import Plan
+from ..core.rules.membership import WAITING
+from .membership import questions_of
+from .verify import PeersSilent
 
 FIRST = 1.0
 """Seconds of waiting after which the peers are asked: most sessions have begun by then."""

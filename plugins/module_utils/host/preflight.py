@@ -15,45 +15,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import (
-    accelerators,
-    firewall,
-    folders,
-    link,
-    machine,
-    probe,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    RUNTIME,
-    Engine,
-    EngineError,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.folders import FolderError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.probe import Peer
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import WRITES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import (
-    NVIDIA,
-    detected_classes,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
-    RUNTIME_MANIFEST,
-    RUNTIME_ON_HOST,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.neighbours import neighbour_limits
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
-    boot_install,
-    data,
-    engine_runtime,
-    engine_trial,
-    firewall_rules,
-    runtime_proof,
-    ssh_runtime,
-    steps,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts
+from ..adapters import accelerators, firewall, folders, link, machine, probe
+from ..adapters.engine import RUNTIME, Engine, EngineError
+from ..adapters.folders import FolderError
+from ..adapters.probe import Peer
+from ..adapters.state import StateDirectory
+from ..core.rules import isolation
+from ..core.rules.data import WRITES
+from ..core.rules.detection import NVIDIA, detected_classes
+from ..core.rules.neighbours import neighbour_limits
+from ..core.values.errors import SessionError, message_of
+from ..core.values.places import RUNTIME_MANIFEST, RUNTIME_ON_HOST
+from . import boot_install, data, engine_runtime, engine_trial, firewall_rules, runtime_proof, ssh_runtime, steps
+from .facts import host_facts
 
 PROGRAMS = {
     "ip": "iproute2",
@@ -114,7 +88,7 @@ def examine(
     except SessionError as error:
         found["underlay_problem"] = str(error)
     if encryption:
-        from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+        from ..adapters import wireguard
 
         found["encryption"] = wireguard.problem((found["underlay"] or {}).get("address"))
     root = found["engine"]["root"] if found["engine"] else "/var/lib/docker"

@@ -10,28 +10,17 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ssh_keys import converge_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    SessionDirectory,
-    StateDirectory,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    ENDED,
-    Record,
-    differs,
-    is_stub,
-    line_of,
-    says_the_same,
-    stub_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import descriptions, perform
+from ..adapters.engine import Engine
+from ..adapters.ledger import LedgerFile
+from ..adapters.ssh_keys import converge_keys
+from ..adapters.state import SessionDirectory, StateDirectory
+from ..core.model.record import ENDED, Record, differs, is_stub, line_of, says_the_same, stub_of
+from ..core.values.errors import SessionError, message_of
+from . import firewall_rules
+from .steps import descriptions, perform
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+    from ..core.model.plan import Plan
 
 PublicKeys = dict[str, dict[str, "str | None"]]
 
@@ -91,7 +80,7 @@ def make_keys(
         public_keys[replica.name], made = converge_keys(folder, regenerate, check_mode)
         names += [f"{replica.name}/{key}" for key in made]
     if plan.network is not None and plan.network.tunnel is not None:
-        from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+        from ..adapters import wireguard
 
         public = None if regenerate else wireguard.read_public_key(session.tunnel_key_file)
         if public is None:

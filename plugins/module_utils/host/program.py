@@ -16,17 +16,11 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import (
-    Crashed,
-    Hung,
-    be_impatient,
-    bounded,
-    waiting_for,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import seconds_for
+from ..adapters.bounded import Crashed, Hung, be_impatient, bounded, waiting_for
+from ..adapters.state import StateDirectory
+from ..adapters.suspicion import SuspicionFile
+from ..core.rules.call_limits import seconds_for
+from ..core.values.errors import SessionError, failed
 
 MARK = "CLUSTER-COMPUTE-ANSWER "
 """What stands before the answer, on a line of its own: a host's shell may have written something before."""
@@ -136,6 +130,6 @@ def tell_monitoring(call: str, arguments: Mapping[str, Any], result: Mapping[str
         state.check_version()  # the call refused a newer one, or that came meanwhile
     except (SessionError, OSError):  # as of somebody who is not root
         return
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.metrics import after_call
+    from .metrics import after_call
 
     after_call(state, call, arguments, result, seconds)

@@ -13,34 +13,25 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    Engine,
-    NetworkKept,
-    container_name,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import MAIN
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    Record,
-    carriers,
-    group_of,
-    is_stub,
-    latest,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE, COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import is_left_alone
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, firewall_rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.labels import labelled_records
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import end_container
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import examination_prefix
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step, perform
+from ..adapters import engine as docker_engine
+from ..adapters import firewall, link
+from ..adapters.engine import Engine, NetworkKept, container_name
+from ..adapters.ledger import LedgerFile
+from ..adapters.output import OutputDirectory
+from ..adapters.state import DamagedFile, StateDirectory
+from ..core.model.claims import COMMITTED
+from ..core.model.record import Record, carriers, group_of, is_stub, latest
+from ..core.rules.isolation import Isolation
+from ..core.rules.job import MAIN
+from ..core.rules.ledger import CHANGE
+from ..core.rules.output import batch_job
+from ..core.rules.scope import is_left_alone
+from . import data, firewall_rules
+from .labels import labelled_records
+from .output import LogArchive
+from .session.containers import end_container
+from .session.ssh import examination_prefix
+from .steps import Stage, Step, perform
 
 
 def removal_stages(

@@ -16,56 +16,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import bounded
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    LABEL_REPLICA,
-    LABEL_SESSION_ID,
-    PATIENCE,
-    Engine,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
-    LOOK_SECONDS,
-    DamagedLedger,
-    LedgerFile,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    WORK_DEADLINE,
-    DamagedFile,
-    StateDirectory,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    ENDED,
-    RUNNING,
-    Record,
-    differs,
-    is_stub,
-    latest,
-    require_known,
-    stub_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import UNKNOWN
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
-    disk,
-    durations,
-    firewall_rules,
-    labels,
-    membership,
-    use,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import Membership
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, has_ssh
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
-    Stage,
-    descriptions,
-    difference,
-    perform,
-)
+from ..adapters.bounded import bounded
+from ..adapters.engine import LABEL_REPLICA, LABEL_SESSION_ID, PATIENCE, Engine
+from ..adapters.ledger import LOOK_SECONDS, DamagedLedger, LedgerFile
+from ..adapters.state import WORK_DEADLINE, DamagedFile, StateDirectory
+from ..core.model.claims import Allocatable
+from ..core.model.plan import read_plan
+from ..core.model.record import ENDED, RUNNING, Record, differs, is_stub, latest, require_known, stub_of
+from ..core.rules.membership import UNKNOWN
+from ..core.values.errors import SessionError, message_of
+from . import disk, durations, firewall_rules, labels, membership, use
+from .membership import Membership
+from .prepare import keep_records, make_keys
+from .session import links
+from .session.context import Context, has_ssh
+from .session.stages import session_stages
+from .steps import Stage, descriptions, difference, perform
 
 Keys = dict[str, dict[str, "str | None"]]
 
@@ -360,7 +326,7 @@ class _Repairer:
 
     def _give_up(self, record: Record, own_membership: Membership) -> None:
         """Remove what this host has of a session, its record too: other hosts have its replicas, and know better."""
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages, remove
+        from .removal import removal_stages, remove
 
         says = ", ".join(sorted(host for host, answer in own_membership.answers.items() if not answer))
         self.result.actions.append(f"give up session {record.name}: {says} had its replicas here started elsewhere")
@@ -446,7 +412,7 @@ class _Repairer:
 
     def _archive(self) -> Any:
         """Return what keeps the output of replicas that a change has taken from this host."""
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import own_archive
+        from .output import own_archive
 
         return own_archive(self.engine, self.state)
 

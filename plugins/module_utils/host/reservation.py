@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, PENDING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    Allocatable,
-    Claim,
-    ClaimAnswer,
-)
+from ..adapters import engine as docker_engine
+from ..adapters.engine import Engine
+from ..adapters.ledger import LedgerFile
+from ..adapters.state import StateDirectory
+from ..core.model import claims
+from ..core.model.claims import Allocatable, Claim, ClaimAnswer
+from ..core.model.record import ENDED, PENDING
+from ..core.rules import ledger as rules
+from ..core.values.errors import printable
 
 
 def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
@@ -104,5 +101,5 @@ def release(ledger: LedgerFile, claim: Claim, lease_owner: str, check_mode: bool
     """Give back what this run holds here for the session of *claim* unless it runs; return whether it held any."""
     if check_mode:
         held = ledger.read().get(claim.session_id)
-        return held is not None and held.stage != rules.COMMITTED and held.lease_owner == lease_owner
+        return held is not None and held.stage != claims.COMMITTED and held.lease_owner == lease_owner
     return ledger.release(claim.session_id, lease_owner)

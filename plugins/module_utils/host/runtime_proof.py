@@ -15,21 +15,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
-    DIRECTORY,
-    LAUNCHERS,
-    RUNTIME,
-    SERVER,
-    SERVER_PARTS,
-    SHELL,
-    SLURM,
-    SSH_PORT,
-    environment_file,
-)
+from ..adapters import ssh_keys
+from ..adapters.command import run_command
+from ..adapters.state import write_file
+from ..core.rules.environment import SSH_PORT, environment_file
+from ..core.values.errors import SessionError
+from ..core.values.places import DIRECTORY, LAUNCHERS, RUNTIME, SERVER, SERVER_PARTS, SHELL, SLURM
 
 SECONDS = 60.0
 """For how long the programs may take together."""

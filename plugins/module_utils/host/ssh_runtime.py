@@ -25,22 +25,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
-    DIRECTORY,
-    LAUNCHERS,
-    RUNTIME,
-    RUNTIME_MANIFEST,
-    RUNTIME_ON_HOST,
-    SERVER_PARTS,
-    SHELL,
-    environment_file,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.logins import UNREAD
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import runtime_proof
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Change
-from ansible_collections.cluster_compute.session.plugins.module_utils.replica import session_run
+from ..adapters.command import run_command
+from ..core.rules.environment import environment_file
+from ..core.rules.logins import UNREAD
+from ..core.values.errors import SessionError
+from ..core.values.places import DIRECTORY, LAUNCHERS, RUNTIME, RUNTIME_MANIFEST, RUNTIME_ON_HOST, SERVER_PARTS, SHELL
+from ..replica import session_run
+from . import runtime_proof
+from .steps import Change
 
 FORM = "3"
 """The form of the folder; another one has it built anew."""

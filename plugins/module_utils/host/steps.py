@@ -16,11 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    SessionError,
-    is_of_host,
-    message_of,
-)
+from ..core.values.errors import SessionError, is_of_host, message_of
 
 PARALLEL = 16
 """Steps of one stage that run side by side: requests to an engine, which itself works in parallel."""

@@ -11,20 +11,16 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import (
-    be_impatient,
-    bounded,
-    patience,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, hangs, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.disk import enforce_limits
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import keep_time
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.names import keep_names
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import count_use
+from ..adapters.bounded import be_impatient, bounded, patience
+from ..adapters.engine import Engine
+from ..adapters.state import StateDirectory
+from ..adapters.suspicion import SuspicionFile
+from ..core.values.errors import SessionError, hangs, message_of
+from .disk import enforce_limits
+from .durations import keep_time
+from .journal import say
+from .names import keep_names
+from .use import count_use
 
 STATE_SECONDS = 60.0
 """For the file system of the state directory."""
@@ -86,7 +82,7 @@ def _keep_time(engine: Engine, state: StateDirectory) -> Report:
 
 def _write_figures(state: StateDirectory) -> Report:
     if "metrics_directory" in state.settings_text():
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
+        from . import metrics
 
         metrics.write_figures(state)
     return [], []
@@ -94,7 +90,7 @@ def _write_figures(state: StateDirectory) -> Report:
 
 def _write_cards(state: StateDirectory) -> Report:
     if "job_mapping_directory" in state.settings_text():
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
+        from . import metrics
 
         metrics.write_cards(state)
     return [], []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ..adapters.engine import Engine, EngineError
 
 INTERVAL = 0.5
 """Seconds over which the use of CPU is measured."""

@@ -12,18 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile, boot_id
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode_known, encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import (
-    CPUS,
-    Account,
-    Use,
-    after_look,
-)
+from ..adapters.ledger import LedgerFile, boot_id
+from ..adapters.state import StateDirectory, StateError
+from ..core.model.claims import COMMITTED
+from ..core.model.decode import decode_known, encode
+from ..core.rules.share import CPUS, Account, Use, after_look
+from ..core.values.errors import CoreError
+from ..core.values.resources import PINNED
 
 
 def count_use(state: StateDirectory, clock: Callable[[], float] | None = None) -> None:

@@ -13,30 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_server
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.first_address import is_first
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
-    LinkError,
-    addresses_of,
-    run_in_network_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.listeners import (
-    listening_addresses,
-    listens,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import OUTPUT, SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
-    VXLAN,
-    Network,
-    Plan,
-    Replica,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.first_program import in_front
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.logins import login_pairs
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import logins
+from ..adapters import ssh_server
+from ..adapters.engine import RUNTIME, Engine
+from ..adapters.first_address import is_first
+from ..adapters.link import LinkError, addresses_of, run_in_network_of
+from ..adapters.listeners import listening_addresses, listens
+from ..core.model.plan import VXLAN, Network, Plan, Replica
+from ..core.rules.environment import LOGIN_PORT, SSH_PORT
+from ..core.rules.first_program import in_front
+from ..core.rules.logins import login_pairs
+from ..core.values.errors import OUTPUT, SessionError
+from ..core.values.ports import EVERY_ADDRESS
+from . import logins
 
 ICMP_OVERHEAD = {4: 28, 6: 48}
 """Bytes of IP and ICMP headers around a ping's data (RFC 791, RFC 792, RFC 8200, RFC 4443)."""
@@ -373,7 +361,7 @@ def _prove_packets(
 
 def _prove_tunnel(plan: Plan, name: str, host: str) -> None:
     """Prove that the packets to and from each other host went through the tunnel."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+    from ..adapters import wireguard
 
     tunnel = wireguard.read(name)
     peers = {address: key for key, address in tunnel.peers} if tunnel is not None else {}

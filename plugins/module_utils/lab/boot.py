@@ -16,8 +16,8 @@ import stat
 import traceback
 from collections.abc import Mapping
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import cgroups
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError
+from . import cgroups
+from .system import LabError
 
 # From linux/sched.h and linux/mount.h; Python has them from 3.12 on only, and mount(2) not at all.
 _NEWNS, _NEWUTS, _NEWIPC, _NEWPID, _NEWNET = 0x00020000, 0x04000000, 0x08000000, 0x20000000, 0x40000000

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError, read_file
+from .system import LabError, read_file
 
 _MOUNT = "/sys/fs/cgroup"
 

@@ -14,12 +14,7 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import (
-    LabError,
-    locked,
-    run,
-    write_file,
-)
+from .system import LabError, locked, run, write_file
 
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"

@@ -14,15 +14,9 @@ import socket
 import time
 from collections.abc import Mapping
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import boot, cgroups, network, processes
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import KNOWN_ENTRIES, HostNames, Lab
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import (
-    LabError,
-    locked,
-    read_file,
-    run,
-    write_file,
-)
+from . import boot, cgroups, network, processes
+from .names import KNOWN_ENTRIES, HostNames, Lab
+from .system import LabError, locked, read_file, run, write_file
 
 _SHARED = re.compile(r"(/[A-Za-z0-9_.-]+)+")
 

@@ -17,13 +17,8 @@ import shutil
 import tarfile
 from collections.abc import Mapping
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import debian
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import (
-    LabError,
-    locked,
-    read_file,
-    write_file,
-)
+from . import debian
+from .system import LabError, locked, read_file, write_file
 
 RECIPE_LABEL = "io.github.cluster-compute.recipe"
 """Label which tells one build recipe from another, whatever way an engine computes its image ids."""

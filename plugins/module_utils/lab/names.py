@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import re
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError
+from .system import LabError
 
 _LAB = re.compile(r"[a-z][a-z0-9-]{0,11}")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")

@@ -12,13 +12,8 @@ import os
 import shutil
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import (
-    LINK_PREFIX,
-    HostNames,
-    Lab,
-    hardware_address,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError, locked, run
+from .names import LINK_PREFIX, HostNames, Lab, hardware_address
+from .system import LabError, locked, run
 
 
 def _json(argv: list[str]) -> list[dict[str, Any]]:

@@ -12,8 +12,8 @@ import signal
 import time
 from collections.abc import Iterable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import HostNames
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError, read_file, write_file
+from .names import HostNames
+from .system import LabError, read_file, write_file
 
 
 def _proc(pid: int, name: str) -> str | None:

@@ -120,3 +120,42 @@ def test_the_architecture_names_every_file_of_the_core_and_of_the_hosts() -> Non
     wanted = {path.stem for path in paths if path.parent.name not in ("lab", "verbs", "calls")}
     assert len(wanted) > 100
     assert sorted(stem for stem in wanted if not re.search(rf"\b{stem}\b", text)) == []
+
+
+CORE = ("values", "model", "rules", "cluster", "planning", "preflight", "show", "verbs")
+"""The packages of the core. One imports those before it."""
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules of the collection that a file of module_utils imports, below module_utils, also for types."""
+    place = path.relative_to(ROOT / "plugins" / "module_utils").parent.parts
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            package = [*place[: len(place) - node.level + 1], *(node.module or "").split(".")]
+            found |= {".".join(filter(None, [*package, alias.name])) for alias in node.names}
+    return found
+
+
+def test_a_package_of_the_core_imports_only_those_before_it() -> None:
+    core = ROOT / "plugins" / "module_utils" / "core"
+    assert [path.name for path in core.glob("*.py")] == ["__init__.py"], "each file of the core has a package"
+    assert {path.name for path in core.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(CORE)
+    wrong = []
+    counted = 0
+    for number, package in enumerate(CORE):
+        allowed = tuple(f"core.{other}." for other in CORE[: number + 1])
+        for path in (core / package).rglob("*.py"):
+            names = imported(path)
+            counted += len(names)
+            wrong += [f"{package}/{path.name} imports {name}" for name in names if not name.startswith(allowed)]
+    assert counted > 300
+    assert sorted(wrong) == []
+
+
+def test_what_one_package_uses_of_the_collection_is_imported_by_relative_names() -> None:
+    folders = [ROOT / "plugins" / "module_utils", ROOT / "plugins" / "plugin_utils"]
+    paths = [path for folder in folders for path in folder.rglob("*.py")]
+    assert len(paths) > 150
+    absolute = re.compile(r"^\s*(from|import) ansible_collections\.cluster_compute", re.MULTILINE)
+    assert [path.name for path in paths if absolute.search(path.read_text(encoding="utf-8"))] == []

@@ -11,14 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional, TypeVar
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, decode_known
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, Tombstone
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import (
-    JobOutcome,
-    SessionCopy,
-    Source,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger
+from . import claims
+from .decode import Malformed, decode_known
+from .facts import HostFacts, Tombstone
+from .output import JobOutcome, SessionCopy, Source
 
 SILENCE = "It did not answer."
 
@@ -93,7 +89,7 @@ class SessionElsewhere:
 class SessionAnswer(Answer):
     """The answer of session_host and session_record.
 
-    granted, reasons, tentative: of a claim (`ledger.ClaimAnswer`). public_keys: by replica of this host. begun:
+    granted, reasons, tentative: of a claim (`claims.ClaimAnswer`). public_keys: by replica of this host. begun:
     replicas of the first waves. replicas: as proven by `host.verify`. unproven: why only peers are missing. unwritten:
     why the record could not be stored. sessions, tombstones: those that existed before a removal. elsewhere: sessions
     of that name that were left alone. refused: whether the user may not have it removed. theirs: the ids of other
@@ -116,11 +112,11 @@ class SessionAnswer(Answer):
     theirs: tuple[str, ...] = ()
 
     @property
-    def to_claim(self) -> ledger.ClaimAnswer:
+    def to_claim(self) -> claims.ClaimAnswer:
         """The answer to a claim: rejected if there is none."""
         if self.granted is None:
-            return ledger.ClaimAnswer(False, (self.why_not,))
-        return ledger.ClaimAnswer(self.granted, self.reasons, self.tentative)
+            return claims.ClaimAnswer(False, (self.why_not,))
+        return claims.ClaimAnswer(self.granted, self.reasons, self.tentative)
 
 
 @dataclass(frozen=True)

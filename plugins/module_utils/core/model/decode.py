@@ -17,7 +17,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
+from ..values.errors import CoreError, show
 
 T = TypeVar("T")
 

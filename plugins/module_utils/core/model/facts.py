@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain, Suspicion
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import JobOutcome
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Topology
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import PartTimes
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Reservation
+from ..values.cpus import Topology
+from .claims import Reservation
+from .decode import decode
+from .health import Drain, Suspicion
+from .output import JobOutcome
+from .overlays import Overlays
+from .record import Record
+from .times import PartTimes
 
 
 @dataclass(frozen=True)

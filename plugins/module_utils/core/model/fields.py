@@ -14,10 +14,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.authorized_keys import parse_authorized_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES, RESTART
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_fields import (
+from ..values.authorized_keys import parse_authorized_keys
+from ..values.capabilities import UNLIMITED, format_memlock, parse_capabilities, parse_memlock
+from ..values.errors import InvalidInput
+from ..values.failure import FAILURE_POLICIES, RESTART
+from ..values.image_names import MISSING, PULL_POLICIES
+from ..values.parse import (
+    Reader,
+    converted,
+    format_span,
+    is_given,
+    parse_bool,
+    parse_choice,
+    parse_env,
+    parse_integer,
+    parse_list,
+    parse_span,
+)
+from ..values.resources import MINIMUM_DISK, format_cpus, format_memory, parse_accelerators, parse_cpus, parse_memory
+from .read_fields import (
     MAXIMUM_SESSION_NAME,
     parse_archive,
     parse_batch_command,
@@ -30,38 +45,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_owner,
     parse_users,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_mounts import (
-    parse_mounts,
-    parse_ports,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
-    Reader,
-    converted,
-    format_span,
-    is_given,
-    parse_bool,
-    parse_choice,
-    parse_env,
-    parse_integer,
-    parse_list,
-    parse_span,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capabilities import (
-    UNLIMITED,
-    format_memlock,
-    parse_capabilities,
-    parse_memlock,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import MISSING, PULL_POLICIES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
-    MINIMUM_DISK,
-    format_cpus,
-    format_memory,
-    parse_accelerators,
-    parse_cpus,
-    parse_memory,
-)
+from .read_mounts import parse_mounts, parse_ports
+from .record import DEFAULT_GROUP
 
 PREFIX = "session_"
 """Prefix of the names of all variables of a launch."""

@@ -11,7 +11,7 @@ Annotations are types here, not text, as the decoder reads them.
 
 from dataclasses import dataclass
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
+from ..values.errors import printable
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ Annotations are types here, not text, as the decoder reads them.
 from dataclasses import dataclass, field
 from typing import Optional
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import OPTIONAL
+from .decode import OPTIONAL
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
+from ..values.errors import CoreError, show
 
 Changes = Mapping[str, Any]
 

@@ -11,12 +11,8 @@ changes; that its classes are not frozen halves the time that a host needs to im
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import (
-    OPTIONAL,
-    Malformed,
-    decode,
-)
+from ..values.errors import InvalidPlan
+from .decode import OPTIONAL, Malformed, decode
 
 BRIDGE = "bridge"
 VXLAN = "vxlan"

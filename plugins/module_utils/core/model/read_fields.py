@@ -9,14 +9,8 @@ import re
 import shlex
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
-    MAXIMUM_ENVIRONMENT_STRING,
-    Reader,
-    is_plain,
-    numbers_as_text,
-    parse_list,
-)
+from ..values.errors import InvalidInput
+from ..values.parse import MAXIMUM_ENVIRONMENT_STRING, Reader, is_plain, numbers_as_text, parse_list
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _GROUP = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")

@@ -13,9 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER, Mount, Port
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+from ..values.errors import InvalidInput, show
+from ..values.parse import (
     Reader,
     is_given,
     is_plain,
@@ -25,16 +24,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_integer,
     parse_list,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
-    DIRECTORY,
-    PROFILE,
-    RUNTIME,
-    SSH_CLIENT_FRAGMENT,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
-    EVERY_ADDRESS,
-    ports_collide,
-)
+from ..values.places import DIRECTORY, PROFILE, RUNTIME, SSH_CLIENT_FRAGMENT
+from ..values.ports import EVERY_ADDRESS, ports_collide
+from .mounts import LOCAL_DRIVER, Mount, Port
 
 PROTOCOLS = ("tcp", "udp", "sctp")
 REMOTE_TYPES = ("beegfs", "ceph", "cifs", "lustre", "nfs", "nfs4", "smb3", "tmpfs")

@@ -18,14 +18,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Optional
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import (
-    NEWER,
-    OPTIONAL,
-    Malformed,
-    decode,
-    encode,
-)
+from ..values.errors import CoreError, show
+from .decode import NEWER, OPTIONAL, Malformed, decode, encode
 
 SCHEMA = 1
 """Version of the record's form. A record of another schema is rejected, not guessed at."""

@@ -18,10 +18,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.authorized_keys import PublicKey
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import RESTART
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
+from ..values.authorized_keys import PublicKey
+from ..values.errors import InvalidInput
+from ..values.failure import RESTART
+from ..values.image_names import MISSING
+from ..values.parse import HIDDEN, Reader, closest, format_span, is_given, parse_integer
+from ..values.ports import EVERY_ADDRESS, ports_collide
+from ..values.resources import Resources, format_cpus
+from ..values.start_order import MAXIMUM_WAVES, start_waves
+from .fields import (
     FIELDS,
     MAXIMUM_ROLE_NAME,
     MAXIMUM_SIZE,
@@ -34,25 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     WAIT,
     Field,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount, Port
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
-    HIDDEN,
-    Reader,
-    closest,
-    format_span,
-    is_given,
-    parse_integer,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import MISSING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
-    EVERY_ADDRESS,
-    ports_collide,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import Resources, format_cpus
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.start_order import (
-    MAXIMUM_WAVES,
-    start_waves,
-)
+from .mounts import Mount, Port
 
 MAIN = "main"
 

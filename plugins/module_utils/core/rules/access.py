@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import OUTPUT, InvalidInput, printable
+from ..values.errors import OUTPUT, InvalidInput, printable
 
 VARIABLE = "cluster_compute_admins"
 SHARED_WITH = "cluster_compute_shared_with"

@@ -15,11 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    InvalidInput,
-    MissingLibrary,
-    PoolExhausted,
-)
+from ..values.errors import InvalidInput, MissingLibrary, PoolExhausted
 
 if TYPE_CHECKING:
     import netaddr

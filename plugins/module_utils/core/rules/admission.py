@@ -9,33 +9,18 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import SINGLE_NODE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import SSH_PORTS
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
-    mount_problems,
-    sharing_problems,
-    some_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
-    Host,
-    Placement,
-    Shortfall,
-    format_amount,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
-    EVERY_ADDRESS,
-    ports_collide,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
-    format_cpus,
-    format_memory,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
+from ..model.facts import HostFacts
+from ..model.fields import SINGLE_NODE
+from ..model.plan import Plan
+from ..model.request import Request
+from ..values.errors import InvalidInput, Problem
+from ..values.ports import EVERY_ADDRESS, ports_collide
+from ..values.resources import format_cpus, format_memory
+from ..values.table import table
+from .addressing import SSH_PORTS
+from .data import mount_problems, sharing_problems, some_of
+from .placement import Host, Placement, Shortfall, format_amount
+from .site import Settings
 
 SHOWN_HOSTS = 100
 """Number of hosts in the table of a shortfall; the totals count all hosts."""

@@ -12,15 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import parse_directory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
-    did_you_mean,
-    is_given,
-    is_plain,
-    parse_bool,
-    parse_env,
-)
+from ..values.errors import InvalidInput, Problem
+from ..values.parse import did_you_mean, is_given, is_plain, parse_bool, parse_env
+from .job import parse_directory
 
 TABLE = "session_apps"
 ADDRESS = "127.0.0.1"

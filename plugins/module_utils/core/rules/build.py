@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, Underlay
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
+from ..model.facts import HostFacts, Underlay
+from ..model.fields import MULTI_NODE
+from ..model.plan import (
     BRIDGE,
     VXLAN,
     Egress,
@@ -27,8 +26,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Share,
     Tunnel,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
+from ..model.request import Request
+from ..values.cpus import Pinned, give_out
+from ..values.errors import InvalidInput, Problem
+from ..values.ports import EVERY_ADDRESS
+from ..values.resources import PINNED, Devices
+from .addressing import (
     addresses,
     choose_port,
     choose_ssh_port,
@@ -39,16 +42,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     outside,
     prefix_for,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import own_ports
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Pinned, give_out
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import data_of_hosts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import why_no_endpoint
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import Need
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from .admission import own_ports
+from .data import data_of_hosts
+from .endpoints import why_no_endpoint
+from .environment import LOGIN_PORT
+from .images import Need
+from .placement import Placement
+from .site import Settings
 
 SCHEMA = 1
 """Version of the plan's form. A plan of a newer schema is rejected, not guessed at."""

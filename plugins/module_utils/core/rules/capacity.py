@@ -10,29 +10,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
-    is_given,
-    is_plain,
-    parse_integer,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import parse_site_devices
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import why_no_endpoint
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    LEASED,
-    Allocatable,
-    Claim,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Capacity, Host
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
-    PINNED,
-    Devices,
-    count_devices,
-    parse_cpus,
-    parse_memory,
-    same_device,
-)
+from ..model.claims import LEASED, Allocatable, Claim
+from ..model.facts import HostFacts
+from ..values.errors import InvalidInput, Problem
+from ..values.parse import is_given, is_plain, parse_integer
+from ..values.resources import PINNED, Devices, count_devices, parse_cpus, parse_memory, same_device
+from .detection import parse_site_devices
+from .endpoints import why_no_endpoint
+from .placement import Capacity, Host
 
 
 def hosts_from_facts(

@@ -15,46 +15,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
-    PinnedImage,
-    Plan,
-    Replica,
-    read_plan,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
-    Request,
-    counts_of,
-    with_counts,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
-    NOT_FOR_REPLICAS,
-    choose_ssh_port,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import (
-    entries_of,
-    images_of,
-    pin,
-    planned_hosts,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Pinned
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import some_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE, Claim
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import (
-    obstacles,
-    render_obstacles,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
-    Host,
-    Shortfall,
-    limited,
-    place,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ..model.claims import Claim
+from ..model.facts import HostFacts
+from ..model.fields import MULTI_NODE, SINGLE_NODE
+from ..model.plan import PinnedImage, Plan, Replica, read_plan
+from ..model.record import Record
+from ..model.request import Request, counts_of, with_counts
+from ..values.cpus import Pinned
+from ..values.errors import InvalidInput
+from ..values.resources import PINNED, Devices
+from .addressing import NOT_FOR_REPLICAS, choose_ssh_port
+from .build import entries_of, images_of, pin, planned_hosts
+from .data import some_of
+from .ledger import CHANGE
+from .obstacles import obstacles, render_obstacles
+from .placement import Host, Shortfall, limited, place
+from .site import Settings
 
 
 @dataclass(frozen=True)

@@ -8,41 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, InvalidPlan, show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
-    BRIDGE,
-    VXLAN,
-    Network,
-    PinnedImage,
-    Plan,
-    PlannedHost,
-    Replica,
-    read_plan,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_plain
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import (
-    INTERFACE,
-    SCHEMA,
-    VXLAN_OVERHEAD_IPV6,
-    entries_of,
-    images_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Pinned
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
-    is_image_id,
-    repository_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
-    PINNED,
-    Devices,
-    parse_devices,
-)
+from ..model.decode import encode
+from ..model.fields import MULTI_NODE, SINGLE_NODE
+from ..model.plan import BRIDGE, VXLAN, Network, PinnedImage, Plan, PlannedHost, Replica, read_plan
+from ..model.record import is_session_id
+from ..model.request import Request
+from ..values.cpus import Pinned
+from ..values.errors import InvalidInput, InvalidPlan, show
+from ..values.image_names import is_image_id, repository_of
+from ..values.parse import is_plain
+from ..values.paths import is_below
+from ..values.resources import PINNED, Devices, parse_devices
+from .build import INTERFACE, SCHEMA, VXLAN_OVERHEAD_IPV6, entries_of, images_of
+from .data import READS, WRITES
 
 
 class _Checker:

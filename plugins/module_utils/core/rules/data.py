@@ -14,19 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER, Mount
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Folder
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
-    is_given,
-    is_plain,
-    split_list,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
+from ..model.mounts import LOCAL_DRIVER, Mount
+from ..model.plan import Folder
+from ..values.errors import InvalidInput, Problem
+from ..values.parse import is_given, is_plain, split_list
+from ..values.paths import is_below
 
 if TYPE_CHECKING:  # hosts read nothing that users write, so they need not load the parser
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, PathFacts
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+    from ..model.facts import HostFacts, PathFacts
+    from ..model.request import Request
 
 ROOTS = "cluster_compute_mount_roots"
 DRIVERS = "cluster_compute_volume_drivers"

@@ -15,14 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
-    ACCELERATORS_ALLOWED,
-    Devices,
-    is_cdi_name,
-    is_device_path,
-    is_nvidia_uuid,
-    parse_devices,
-)
+from ..values.resources import ACCELERATORS_ALLOWED, Devices, is_cdi_name, is_device_path, is_nvidia_uuid, parse_devices
 
 NVIDIA = "nvidia"
 _KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9_.-]*")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_memory
+from ..values.resources import format_memory
 
 MOST_WORK = 300.0
 """Seconds of processor time for counting what a replica has: enough for tens of millions of files. It is not time by

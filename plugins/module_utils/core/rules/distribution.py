@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import CONTROLLER, Need
+from .images import CONTROLLER, Need
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ Annotations are types here, not text, as the decoder reads them.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Optional
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import format_span
+from ..model.times import Counters, Limits, PartTimes, Sample, Times
+from ..values.parse import format_span
 
 IDLE_CPU = 0.05
 """CPUs that a replica may use and still count as idle: interpreters that wait, and the keep-alives of frameworks."""
@@ -29,67 +30,8 @@ LONGEST_LOOK = 900.0
 BETWEEN_LOOKS = 60.0
 """Seconds between two checks at most while the host's timer runs, which it does each minute with cron."""
 
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits that a request sets for its session, in seconds; None for no limit, and for no warning."""
-
-    max_duration: Optional[int] = None
-    max_idle: Optional[int] = None
-    end_warning: Optional[int] = None
-
-    @property
-    def exist(self) -> bool:
-        """Whether any limit is set."""
-        return self.max_duration is not None or self.max_idle is not None
-
-
-@dataclass(frozen=True)
-class Counters:
-    """Resources that a replica has used since its start: seconds of CPU, and bytes in and out on its network."""
-
-    cpu: float
-    traffic: float
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One check of a host's part of a session.
-
-    boot: identifies the boot of the host. clock: seconds since that boot. started: seconds since the first of the
-    replicas here was started in this boot; 0 if none runs. replicas: those that run, None if they were not counted.
-    in_use: whether a job or an app runs there, or a user is logged in.
-    """
-
-    boot: str
-    clock: float
-    started: float = 0.0
-    replicas: Optional[dict[str, Counters]] = None
-    in_use: bool = False
-
-
-@dataclass(frozen=True)
-class Times:
-    """Times that a host stores for its part. ran, idle: seconds. warned: *ran* at the warning; None before it."""
-
-    boot: str
-    clock: float
-    ran: float = 0.0
-    idle: float = 0.0
-    replicas: dict[str, Counters] = field(default_factory=dict)
-    warned: Optional[float] = None
-
-
-@dataclass(frozen=True)
-class PartTimes:
-    """Times that a host reports for its part. ran, idle: seconds, None if they were not requested. over: why its time
-    is over, a sentence, empty before. is_idle: whether it has been unused for so long that it may end.
-    """
-
-    over: str = ""
-    is_idle: bool = False
-    ran: Optional[int] = None
-    idle: Optional[int] = None
+NOT_ASKED = PartTimes()
+"""A part of which nobody has asked."""
 
 
 def limits_of(request: Optional[Mapping[str, Any]]) -> Limits:
@@ -185,7 +127,7 @@ def why_over(request: Mapping[str, Any], parts: Iterable[Optional[PartTimes]]) -
     return why_idle(limits_of(request)) if known and all(part is not None and part.is_idle for part in known) else ""
 
 
-def describe(limits: Limits, part: PartTimes = PartTimes()) -> str:
+def describe(limits: Limits, part: PartTimes = NOT_ASKED) -> str:
     """Return in words the limits of a session, and how much of them has passed; empty if it has no limits.
 
     part: of the whole session.

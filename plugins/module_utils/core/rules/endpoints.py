@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import EngineFacts, HostFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import some_of
+from ..model.facts import EngineFacts, HostFacts
+from .data import some_of
 
 
 def why_no_endpoint(facts_by_host: Mapping[str, HostFacts]) -> dict[str, str]:

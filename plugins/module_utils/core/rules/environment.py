@@ -12,90 +12,32 @@ value wins.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import paths
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, is_nvidia_uuid
+from ..values.environment_names import (
+    CONTRACT_NAMES,
+    ENVIRONMENT_NAME,
+    INTERFACE_NAMES,
+    LAUNCHER_NAMES,
+    SLURM_NAMES,
+    TRIM_DOMAINS,
+)
+from ..values.places import FABRIC, HOSTFILE, MPICH_HOSTFILE, RUNTIME
+from ..values.resources import PINNED, is_nvidia_uuid
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica
+    from ..model.plan import Plan, Replica
 
-DIRECTORY = paths.DIRECTORY
-"""Folder of the files below in every replica."""
-HOSTFILE = DIRECTORY + "/hostfile"
-MPICH_HOSTFILE = DIRECTORY + "/hostfile.mpich"
-DEEPSPEED_HOSTFILE = DIRECTORY + "/hostfile.deepspeed"
-JOB_HOSTFILE = "/job/hostfile"
-"""Default hostfile of DeepSpeed's launcher (deepspeed.launcher.runner, DLTS_HOSTFILE)."""
-SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
-"""File in which the settings of the session's SSH are mounted, for a client of the image's own."""
-PROFILE = "/etc/profile.d/cluster-compute.sh"
-"""File by which login shells correct their PATH: /etc/profile of Debian, Ubuntu and Alpine sets PATH from scratch."""
-RUNTIME = "/opt/cluster-compute"
-"""Folder where the SSH runtime of the host is mounted."""
-SLURM = RUNTIME + "/slurm"
-"""Folder of the commands of Slurm that answer in a session, last on PATH."""
-LAUNCHERS = RUNTIME + "/launchers"
-"""Folder of the programs that take precedence over an image's own launchers, first on PATH."""
-RUNTIME_ON_HOST = paths.RUNTIME_ON_HOST
-RUNTIME_MANIFEST = paths.RUNTIME_MANIFEST
-SHELL = RUNTIME + "/libexec/dash"
-SERVER = RUNTIME + "/libexec/sshd"
-SERVER_PARTS = {
-    "SshdSessionPath": RUNTIME + "/libexec/sshd-session",
-    "SshdAuthPath": RUNTIME + "/libexec/sshd-auth",
-}
-"""Programs that the server of OpenSSH 9.8 and newer is split into, by the setting that names them."""
 SSH_PORT = 2200
 """Port of a replica's SSH server: not 22, where an image may have a server of its own."""
 LOGIN_PORT = 2201
 """Port of main1's SSH server for the session's owner; it is published on main1's host."""
-FABRIC = "/dev/infiniband/"
-"""Folder of the device files of RDMA (Documentation/infiniband/user_verbs.rst of the kernel)."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of an image that sets none, as in Docker Engine."""
 
-ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""A portable name of an environment variable, as defined by POSIX (lower case allowed)."""
-
-SEED_NAMES = (
-    "BACKENDAI_CLUSTER_SIZE",
-    "BACKENDAI_CLUSTER_HOSTS",
-    "BACKENDAI_CLUSTER_REPLICAS",
-    "BACKENDAI_CLUSTER_HOST",
-    "BACKENDAI_CLUSTER_IDX",
-    "BACKENDAI_CLUSTER_MODE",
-    "BACKENDAI_CLUSTER_ROLE",
-    "BACKENDAI_CLUSTER_LOCAL_RANK",
-    "BACKENDAI_KERNEL_ID",
-    "BACKENDAI_SESSION_ID",
-    "WORLD_SIZE",
-    "WORLD_RANK",
-    "LOCAL_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "TF_CONFIG",
-)
-"""The variables that Backend.AI documents."""
-
-INTERFACE_NAMES = (
-    "GLOO_SOCKET_IFNAME",
-    "NCCL_SOCKET_IFNAME",
-    "TP_SOCKET_IFNAME",
-    "UCX_NET_DEVICES",
-    "OMPI_MCA_btl_tcp_if_include",
-    "OMPI_MCA_oob_tcp_if_include",
-    "PRTE_MCA_prte_if_include",
-)
-"""The variables that hold the name of the session's interface; set only if there is a session network."""
-
-TRIM_DOMAINS = "RESOLV_ADD_TRIM_DOMAINS"
-"""The ending that the C library removes from the names that it finds (host.conf(5)): here the dot at the end of those
-that /etc/hosts has for mapped addresses. Set only if there is a session network."""
 
 MPI_SETTINGS = (
     # Open MPI 4 reads the first, Open MPI 5 (PRRTE) ignores it and reads the second.
@@ -114,48 +56,11 @@ NO_SINGLE_COPY = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_
 """Settings that keep Open MPI 4, and 5, from reading the memory of another process (process_vm_readv(2)). They are set
 only if that is not permitted: longer messages would fail with "Read -1, expected …, errno = 1"."""
 
-LAUNCHER_NAMES = (
-    "PET_NNODES",
-    "PET_NODE_RANK",
-    "PET_NPROC_PER_NODE",
-    "PET_MASTER_ADDR",
-    "PET_MASTER_PORT",
-)
-"""The variables that torchrun uses where its flags are not given (torch.distributed.argparse_util): one job of all
-replicas. Without a named rendezvous torchrun uses the static one: ranks are those of the replicas, and a given
---master-addr wins."""
 
-SLURM_NAMES = (
-    "SLURM_JOB_ID",
-    "SLURM_JOB_NODELIST",
-    "SLURM_STEP_NODELIST",
-    "SLURM_JOB_NUM_NODES",
-    "SLURM_STEP_NUM_NODES",
-    "SLURM_NNODES",
-    "SLURM_NTASKS",
-    "SLURM_NPROCS",
-    "SLURM_NTASKS_PER_NODE",
-    "SLURM_TASKS_PER_NODE",
-    "SLURM_STEP_TASKS_PER_NODE",
-    "SLURM_PROCID",
-    "SLURM_NODEID",
-    "SLURM_LOCALID",
-    "SLURMD_NODENAME",
-    "HYDRA_LAUNCHER",
-    "I_MPI_HYDRA_BOOTSTRAP",
-)
-"""The variables that a task of Slurm's ``srun`` has (srun(1), output environment variables), for sessions that are to
-look like a job with one task on each replica. ``SLURM_JOBID``, ``SLURM_NODELIST`` and ``SLURM_STEP_ID`` are left out:
-if Open MPI finds them, it starts its programs with srun, and takes each for one that srun has started. The last two
-variables keep MPICH and Intel MPI from using srun."""
-
-EXTRA_NAMES = ("RANK", "NODE_RANK", "CLUSTER_COMPUTE_HOST", "NVIDIA_VISIBLE_DEVICES")
 NO_CARD = "void"
 """Keeps NVIDIA's runtime from adding anything. Images set ``all``, and with that runtime as the engine's default they
 would see every GPU of the host."""
 
-CONTRACT_NAMES: frozenset[str] = frozenset(SEED_NAMES + EXTRA_NAMES)
-"""Names that programs may rely on. A user's variable of such a name is rejected."""
 
 ADVICE_NAMES: frozenset[str] = frozenset(
     (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
+from ..values.errors import show
 
 _FIRST = ("init", "systemd", "s6-svscan", "runit", "runit-init")
 """Programs that work only as the first process."""

@@ -11,17 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan, show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
-    DRIVERS,
-    ROOTS,
-    driver_of,
-    is_allowed_driver,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
+from ..model.plan import Plan
+from ..model.request import Request
+from ..values.errors import InvalidPlan, show
+from ..values.resources import PINNED, Devices
+from .check import validate_plan
+from .data import DRIVERS, ROOTS, driver_of, is_allowed_driver
 
 REMEDY = (
     "Nothing of it is made, and what runs there goes on. Grant it again in the inventory, or tear the session down and "

@@ -17,15 +17,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PinnedImage
+from ..model.plan import PinnedImage
+from ..values.errors import InvalidInput, Problem
+from ..values.image_names import (
+    ALWAYS,
+    DEFAULT_REGISTRY,
+    MISSING,
+    NEVER,
+    digest_of,
+    full_name,
+    is_image_id,
+    repository_of,
+)
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, ImageFacts
-MISSING, ALWAYS, NEVER = "missing", "always", "never"
-PULL_POLICIES = (MISSING, ALWAYS, NEVER)
+    from ..model.facts import HostFacts, ImageFacts
 REGISTRIES = "cluster_compute_registries"
-DEFAULT_REGISTRY = "docker.io"
 CONTROLLER = "the controller"
 MOST_TRIES = 3
 """Number of senders from which a host tries to get an image before it gives up."""
@@ -37,60 +44,14 @@ _OLDER = {"x86_64": "386", "aarch64": "arm"}
 """Images for an older machine whose programs a kernel runs as well."""
 
 _REGISTRY = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
-_IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
 
 Facts = Mapping[str, "HostFacts"]
-
-
-def is_image_id(text: object) -> bool:
-    """Tell whether *text* is the id of an image."""
-    return isinstance(text, str) and _IMAGE_ID.fullmatch(text) is not None
-
-
-def registry_of(reference: str) -> str:
-    """Return the registry that a reference names, docker.io if it names none (distribution/reference)."""
-    first, slash, _rest = reference.partition("/")
-    if slash and ("." in first or ":" in first or first == "localhost" or first != first.lower()):
-        return DEFAULT_REGISTRY if first == "index.docker.io" else first
-    return DEFAULT_REGISTRY
 
 
 def joined(first: Mapping[str, Iterable[str]], second: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     """Combine two lists of registries by host; hosts without any are left out."""
     found = {host: sorted({*first.get(host, ()), *second.get(host, ())}) for host in {**first, **second}}
     return {host: registries for host, registries in found.items() if registries}
-
-
-def repository_of(reference: str) -> str:
-    """Return a reference without its tag and digest, otherwise as it was written."""
-    name = reference.partition("@")[0]
-    head, slash, last = name.rpartition("/")
-    return head + slash + last.partition(":")[0]
-
-
-def full_name(reference: str) -> str:
-    """Return registry, repository and tag in full, so that two spellings of the same name are equal; without digest."""
-    repository = repository_of(reference)
-    registry = registry_of(reference)
-    head, slash, rest = repository.partition("/")
-    path = rest if slash and (head == registry or head == "index.docker.io") else repository
-    if registry == DEFAULT_REGISTRY and "/" not in path:
-        path = "library/" + path
-    tag = reference.partition("@")[0][len(repository) :].lstrip(":") or "latest"
-    return f"{registry}/{path}:{tag}"
-
-
-def digest_of(reference: str) -> str | None:
-    """Return the digest at the end of a reference, None if it has none."""
-    return reference.partition("@")[2] or None
-
-
-def tag_for(reference: str) -> tuple[str, str] | None:
-    """Return repository and tag for an image that came by another name; None for an id or a digest."""
-    if is_image_id(reference) or digest_of(reference) is not None:
-        return None
-    repository = repository_of(reference)
-    return repository, reference[len(repository) :].lstrip(":") or "latest"
 
 
 def _is_text(value: object) -> bool:

@@ -11,26 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    OverlayTunnel,
-    Record,
-    is_session_id,
-    tunnel_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
-    QUESTION,
-    WAITING,
-    holds_back,
-)
+from ..model.overlays import Overlays
+from ..model.record import OverlayTunnel, Record, is_session_id, tunnel_of
+from .membership import QUESTION, WAITING, holds_back
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+    from ..model.facts import HostFacts
+    from ..model.plan import Plan
 
 MARK = "cluster-compute"
 """The first word of the comments of rules; names of nftables tables begin with it, then id and name of the session."""
@@ -164,36 +155,6 @@ class Isolation:
     def chain(self) -> str:
         """The name of the session's own chain."""
         return chain_name(self.session_id)
-
-
-@dataclass(frozen=True)
-class Overlays:
-    """The possible overlays of a site: port of their tunnels, first and last identifier.
-
-    interface: by which this host reaches the others. None if it is not known or there are several: then these rules
-    apply to packets from any interface.
-    """
-
-    port: int
-    first: int
-    last: int
-    interface: str | None = None
-
-    def cover(self, tunnel: OverlayTunnel | None) -> bool:
-        """Tell whether a session's overlay is among them; a session without an overlay always counts as covered."""
-        return tunnel is None or (tunnel.port == self.port and self.first <= tunnel.vni <= self.last)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {"port": self.port, "first": self.first, "last": self.last, "interface": self.interface}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Overlays:
-        """Read the JSON form back. Raises ValueError."""
-        port, first, last, interface = (data.get(name) for name in ("port", "first", "last", "interface"))
-        if isinstance(port, int) and isinstance(first, int) and isinstance(last, int):
-            return cls(port, first, last, interface if isinstance(interface, str) else None)
-        raise ValueError(f"{show(data)} names no overlays")
 
 
 def is_kept_out(facts: HostFacts, record: Record) -> bool:

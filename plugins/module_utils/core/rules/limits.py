@@ -10,20 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MODES, PRIORITIES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
-    is_given,
-    parse_integer,
-    split_list,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
-    format_cpus,
-    format_memory,
-    parse_cpus,
-    parse_memory,
-)
+from ..model.fields import MODES, PRIORITIES
+from ..model.request import Request
+from ..values.errors import InvalidInput, Problem
+from ..values.parse import is_given, parse_integer, split_list
+from ..values.resources import format_cpus, format_memory, parse_cpus, parse_memory
 
 VARIABLE = "cluster_compute_limits"
 _MOST = 1_000_000

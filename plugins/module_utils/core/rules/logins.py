@@ -9,10 +9,10 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts
+from . import accounts
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica
+    from ..model.plan import Plan, Replica
 
     Pairs = list[tuple[Replica, Replica]]
 

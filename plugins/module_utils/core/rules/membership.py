@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+    from ..model.plan import Plan
 
 MEMBER = "member"
 GIVEN_AWAY = "given away"

@@ -10,7 +10,7 @@ from ipaddress import IPv4Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
+    from ..model.plan import Replica
 
 MOST_TIMES = 5
 """How often the timer corrects what the programs of a replica write, from one start of it to the next."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from difflib import SequenceMatcher, get_close_matches
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import KNOWN_VARIABLES, PREFIX
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import HIDDEN
+from ..model.fields import KNOWN_VARIABLES, PREFIX
+from ..values.errors import Problem
+from ..values.parse import HIDDEN
 
 SITE_PREFIX = "cluster_compute_"
 SITE = (

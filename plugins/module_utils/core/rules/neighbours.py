@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given, parse_integer
+from ..values.parse import is_given, parse_integer
 
 MAX_REPLICAS = "cluster_compute_max_replicas"
 UNLIMITED = 256

@@ -10,27 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import SINGLE_NODE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import BRIDGE, Network, Plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
-    has_address,
-    owners_of,
-    why_not_encrypted,
-    why_unfit,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import overlay_mtu
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
-    sharing_problems,
-    some_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.endpoints import why_no_endpoint
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
-    EVERY_ADDRESS,
-    ports_collide,
-)
+from ..model.facts import HostFacts
+from ..model.fields import SINGLE_NODE
+from ..model.plan import BRIDGE, Network, Plan
+from ..model.request import Request
+from ..values.errors import InvalidInput
+from ..values.ports import EVERY_ADDRESS, ports_collide
+from .admission import has_address, owners_of, why_not_encrypted, why_unfit
+from .build import overlay_mtu
+from .data import sharing_problems, some_of
+from .endpoints import why_no_endpoint
 
 
 def obstacles(

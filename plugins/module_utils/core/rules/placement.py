@@ -30,23 +30,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import closest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.packing import (
-    SEARCH_WORK,
-    Chosen,
-    Task,
-    Vector,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
-    PINNED,
-    Devices,
-    Resources,
-    format_cpus,
-    format_memory,
-)
+from ..model.fields import MULTI_NODE, SINGLE_NODE
+from ..model.request import Request
+from ..values.errors import InvalidInput, Problem
+from ..values.parse import closest
+from ..values.resources import PINNED, Devices, Resources, format_cpus, format_memory
+from .packing import SEARCH_WORK, Chosen, Task, Vector
 
 CPUS = "cpus"
 MEMORY = "memory"

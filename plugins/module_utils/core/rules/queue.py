@@ -22,17 +22,10 @@ from heapq import heapify, heappop, heappush
 from itertools import groupby
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
-    Capacity,
-    Host,
-    Placement,
-    Shortfall,
-    limited,
-    place,
-)
+from ..model.record import Record
+from ..model.request import Request
+from ..values.errors import InvalidInput
+from .placement import Capacity, Host, Placement, Shortfall, limited, place
 
 
 @dataclass(frozen=True)

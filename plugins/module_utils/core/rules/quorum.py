@@ -17,7 +17,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
+    from ..model.record import Record
 
 
 def electors(record: Record) -> tuple[str, ...]:

@@ -15,13 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    PENDING,
-    Record,
-    carriers,
-    group_of,
-)
+from ..model.record import PENDING, Record, carriers, group_of
+from ..values.errors import printable
 
 VARIABLE = "session_resource_group"
 ALL = "all"

@@ -13,12 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
-    is_given,
-    parse_integer,
-    parse_span,
-)
+from ..values.errors import InvalidInput, Problem
+from ..values.parse import is_given, parse_integer, parse_span
 
 VARIABLE = "cluster_compute_fair_share"
 CPUS = "cpus"

@@ -10,25 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
-    is_given,
-    is_plain,
-    parse_integer,
-    split_list,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
-    ENCRYPTED_PORTS,
-    SSH_PORTS,
-    parse_port_pool,
-    parse_ssh_ports,
-    parse_subnet_pool,
-    parse_vni_pool,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import DRIVERS, ROOTS
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import DEFAULT_LIMITS, Limits
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import SitePorts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import NO_SHARES, FairShare
+from ..values.errors import InvalidInput, Problem
+from ..values.parse import is_given, is_plain, parse_integer, split_list
+from ..values.ports import SitePorts
+from .addressing import ENCRYPTED_PORTS, SSH_PORTS, parse_port_pool, parse_ssh_ports, parse_subnet_pool, parse_vni_pool
+from .data import DRIVERS, ROOTS
+from .limits import DEFAULT_LIMITS, Limits
+from .share import NO_SHARES, FairShare
 
 HOST_VARIABLES = (
     "cluster_compute_cpus",

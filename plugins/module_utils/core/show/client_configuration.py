@@ -12,17 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    ENDED,
-    PENDING,
-    PREPARING,
-    Record,
-    is_stub,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import SSH_PORT
+from ..model.plan import Plan, read_plan
+from ..model.record import ENDED, PENDING, PREPARING, Record, is_stub
+from ..rules.access import Asker
+from ..rules.environment import SSH_PORT
+from ..values.errors import InvalidInput, show
 
 CONFIGURATION = "config"
 KNOWN_HOSTS = "known_hosts"

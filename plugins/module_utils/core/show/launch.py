@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
+from ..model.plan import Plan, read_plan
+from ..model.record import DEFAULT_GROUP
+from ..values.table import table
 
 PLANNED = "PLANNED"
 """Status of a replica, and of a session, that would run but for check mode."""

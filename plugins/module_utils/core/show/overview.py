@@ -13,39 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import (
-    Container,
-    Corrections,
-    HostFacts,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import WAIT
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, Record, group_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import (
-    EVERYBODY,
-    Asker,
-    shown,
-    shown_lines,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import render_shortfall
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
-    held_claims,
-    hosts_from_facts,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import (
-    describe,
-    limits_of,
-    together,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import MOST_TIMES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import render_obstacles
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import Shares
+from ..cluster.state import ClusterState, Removal
+from ..model.decode import encode
+from ..model.facts import Container, Corrections, HostFacts
+from ..model.fields import WAIT
+from ..model.record import ENDED, Record, group_of
+from ..rules.access import EVERYBODY, Asker, shown, shown_lines
+from ..rules.admission import render_shortfall
+from ..rules.capacity import held_claims, hosts_from_facts
+from ..rules.durations import describe, limits_of, together
+from ..rules.names import MOST_TIMES
+from ..rules.obstacles import render_obstacles
+from ..rules.queue import QueueEntry
+from ..rules.scope import EVERYTHING, Scope
+from ..rules.share import Shares
+from ..values.errors import InvalidInput
+from ..values.failure import Failure
+from ..values.resources import PINNED, Devices
 
 FAILED, MISSING, UNKNOWN, PLANNED = "FAILED", "MISSING", "UNKNOWN", "PLANNED"
 """Statuses of a replica beyond what the engine says of its container in capitals (RUNNING, EXITED, PAUSED, ...): ended

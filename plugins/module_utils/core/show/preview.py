@@ -13,13 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import describe, limits_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
-    environments,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import replica_of
+from ..model.decode import encode
+from ..model.plan import read_plan
+from ..rules.durations import describe, limits_of
+from ..rules.environment import environments
+from .overview import replica_of
 
 
 def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[str, Sequence[str]]) -> dict[str, Any]:

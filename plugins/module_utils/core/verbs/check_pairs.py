@@ -19,31 +19,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    FactsAnswer,
-    TransferAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.pair_check import (
-    Pair,
-    judge,
-    next_round,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
-    parse_cpus,
-    parse_memory,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
-    Call,
-    Outside,
-    State,
-    call,
-    step,
-)
+from ..cluster.group import GroupFacts
+from ..model.answers import FactsAnswer, TransferAnswer, read_answers
+from ..preflight.pair_check import Pair, judge, next_round
+from ..rules.capacity import hosts_from_facts
+from ..values.errors import CoreError, InvalidInput
+from ..values.resources import parse_cpus, parse_memory
+from .verb import Answers, Call, Outside, State, call, step
 
 REFUSED = "Pairs of hosts cannot be checked; no host was touched."
 STATE_DIRECTORY = {"state_directory": "check_pairs_state_directory"}

@@ -9,14 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import Answer
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Call,
-    State,
-    call,
-    step,
-)
+from ..model.answers import Answer
+from ..model.record import ENDED
+from .verb import Call, State, call, step
 
 NAME = "cleanup"
 UNOWNED = {"state": "absent", "keep_data": True, "unless_reserved": True}

@@ -20,33 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import (
-    ENDED,
-    LONGEST,
-    LOST,
-    UNKNOWN,
-    describe,
-    failure_of,
-    plan_job,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    Answer,
-    JobAnswer,
-    OutputAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import JobOutcome
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job, rank_order, shown
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.logs import choose
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
-    Call,
-    Outside,
-    State,
-    call,
-    step,
-)
+from ..model.answers import Answer, JobAnswer, OutputAnswer, read_answers
+from ..model.output import JobOutcome
+from ..model.record import RUNNING
+from ..rules.job import ENDED, LONGEST, LOST, UNKNOWN, describe, failure_of, plan_job
+from ..rules.output import batch_job, rank_order, shown
+from .logs import choose
+from .verb import Answers, Call, Outside, State, call, step
 
 REFUSED = "The job cannot be run; nothing was started."
 STATE_DIRECTORY = {"state_directory": "run_job_state_directory"}

@@ -39,35 +39,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.launch import (
-    PLACED,
-    artifact,
-    table_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import (
-    change,
-    hold,
-    images,
-    plan,
-    queue,
-    replacement,
-    start,
-    undo,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    SAY as LAST_TITLE,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    Launch,
-    look_step,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
-    Outside,
-    State,
-    hosts_of,
-)
+from ..model.request import Request
+from ..show.launch import PLACED, artifact, table_of
+from .launch_flow import change, hold, images, plan, queue, replacement, start, undo
+from .launch_flow.launch import SAY as LAST_TITLE
+from .launch_flow.launch import Launch, look_step
+from .verb import Answers, Outside, State, hosts_of
 
 REFUSED, SAY = Launch.REFUSED, LAST_TITLE
 AFTER: dict[str, Callable[[Launch], State]] = {

@@ -16,30 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    SILENCE,
-    OutputAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import JobCopy, SessionCopy
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, PENDING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
-    BATCH,
-    NO_JOB,
-    batch_job,
-    rank_order,
-    speaker,
-    time_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
-    Outside,
-    State,
-    call,
-    step,
-)
+from ..model.answers import SILENCE, OutputAnswer, read_answers
+from ..model.output import JobCopy, SessionCopy
+from ..model.record import ENDED, PENDING
+from ..rules.access import Asker
+from ..rules.output import BATCH, NO_JOB, batch_job, rank_order, speaker, time_of
+from ..values.errors import InvalidInput
+from .verb import Answers, Outside, State, call, step
 
 REFUSED = "There are no logs to show."
 VARIABLES = {"state_directory": "logs_state_directory"}

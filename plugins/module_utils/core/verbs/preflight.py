@@ -23,34 +23,18 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.findings import ERROR
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import pick
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import read_measured
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    PreflightAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import (
-    REQUEST_VARIABLES,
-    Options,
-    Results,
-    judge,
-    plan_probe,
-    storage_probes,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.probe_plan import ProbePlan, rounds
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.report import answer_of, problems_of, report
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import parse_port_pool
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import roots_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES, Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
-    Outside,
-    State,
-    call,
-    step,
-)
+from ..cluster.group import pick
+from ..model.answers import PreflightAnswer, read_answers
+from ..preflight.checks import REQUEST_VARIABLES, Options, Results, judge, plan_probe, storage_probes
+from ..preflight.findings import ERROR
+from ..preflight.matrix import read_measured
+from ..preflight.probe_plan import ProbePlan, rounds
+from ..preflight.report import answer_of, problems_of, report
+from ..rules.addressing import parse_port_pool
+from ..rules.data import roots_of
+from ..rules.site import HOST_VARIABLES, Settings
+from ..values.errors import InvalidInput
+from .verb import Answers, Outside, State, call, step
 
 REFUSED = "Preflight cannot begin; no host was touched."
 OF_HOST = {

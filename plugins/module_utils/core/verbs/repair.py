@@ -21,43 +21,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    Answer,
-    FactsAnswer,
-    RepairAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    ENDED,
-    REPLACE,
-    RUNNING,
-    is_stub,
-    kept_by,
-    stub_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
-    allocatable_of,
-    hosts_from_facts,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import drivers_of, roots_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import is_kept_out
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import findings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
-    Outside,
-    State,
-    call,
-    removal_variables,
-    step,
-)
+from ..cluster.group import GroupFacts, cleanup_actions
+from ..cluster.state import ClusterState
+from ..model.answers import Answer, FactsAnswer, RepairAnswer, read_answers
+from ..model.decode import encode
+from ..model.record import ENDED, REPLACE, RUNNING, is_stub, kept_by, stub_of
+from ..rules.capacity import allocatable_of, hosts_from_facts
+from ..rules.data import drivers_of, roots_of
+from ..rules.isolation import is_kept_out
+from ..rules.ledger import CHANGE
+from ..rules.output import batch_job
+from ..rules.rendezvous import name_hosts
+from ..show.overview import findings
+from ..values.errors import CoreError
+from . import cleanup
+from .verb import Answers, Outside, State, call, removal_variables, step
 
 REFUSED = "The hosts cannot be judged."
 STATE_DIRECTORY = {"state_directory": "repair_state_directory"}

@@ -20,49 +20,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
-    GroupFacts,
-    cleanup_actions,
-    waiting_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model import record as records
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    Answer,
-    FactsAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    PENDING,
-    RUNNING,
-    QueueTicket,
-    Record,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import shown_lines
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import joined
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry, schedule_queue
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import (
-    entry_elsewhere,
-    queue_entry,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.images import IMAGE_AWAY
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
-    Outside,
-    State,
-    call,
-    removal_variables,
-    step,
-    with_unreachable,
-)
+from ..cluster.group import GroupFacts, cleanup_actions, waiting_of
+from ..cluster.state import ClusterState
+from ..model import record as records
+from ..model.answers import Answer, FactsAnswer, read_answers
+from ..model.decode import encode
+from ..model.fields import REPLACE
+from ..model.record import PENDING, RUNNING, QueueTicket, Record
+from ..model.request import Request
+from ..rules.access import shown_lines
+from ..rules.capacity import hosts_from_facts
+from ..rules.images import joined
+from ..rules.queue import QueueEntry, schedule_queue
+from ..rules.site import Settings
+from ..show.overview import entry_elsewhere, queue_entry
+from ..values.errors import CoreError
+from . import cleanup
+from .launch import launch_request
+from .launch_flow.images import IMAGE_AWAY
+from .verb import Answers, Outside, State, call, removal_variables, step, with_unreachable
 
 REFUSED = "The queue cannot be read."
 STATE_DIRECTORY = {"state_directory": "schedule_state_directory"}

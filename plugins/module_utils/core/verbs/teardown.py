@@ -19,26 +19,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    FactsAnswer,
-    SessionAnswer,
-    SessionElsewhere,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, PENDING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import VARIABLE as GROUP
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.cleanup import UNOWNED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
-    Call,
-    Outside,
-    State,
-    call,
-    removal_variables,
-    step,
-)
+from ..model.answers import FactsAnswer, SessionAnswer, SessionElsewhere, read_answers
+from ..model.record import ENDED, PENDING
+from ..rules.scope import VARIABLE as GROUP
+from ..rules.scope import Scope
+from ..values.errors import printable
+from .cleanup import UNOWNED
+from .verb import Answers, Call, Outside, State, call, removal_variables, step
 
 REFUSED = "The session cannot be torn down."
 VARIABLES = {"state_directory": "teardown_state_directory"}

@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import renamed
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import EVERYTHING, Scope
+from ..cluster.host_names import renamed
+from ..rules.access import ADMIN, Asker
+from ..rules.scope import EVERYTHING, Scope
 
 State = dict[str, Any]
 Answers = Mapping[str, Mapping[str, Any]]

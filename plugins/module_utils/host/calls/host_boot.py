@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import parse_half_life
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
+from ...adapters.state import StateDirectory
+from ...core.model.host_settings import HostSettings
+from ...core.rules.output import parse_keep_size
+from ...core.rules.share import parse_half_life
+from ...core.values.errors import InvalidInput
+from ...core.values.parse import is_given
+from .. import boot_install
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _leave(state: StateDirectory, had: HostSettings, wanted: HostSettings) -> No
     """Remove what was written into folders for the site's monitoring that are not named any more."""
     if not (had.metrics_directory or had.job_mapping_directory):
         return
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
+    from .. import metrics
 
     left = [
         folder if folder != now else None

@@ -10,11 +10,11 @@ import time
 from functools import partial
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps
+from ...adapters.ledger import LedgerFile
+from ...adapters.state import StateDirectory
+from ...core.model.decode import encode
+from ...core.model.health import Drain
+from .. import steps
 
 DRAINED, UNDRAINED = STATES = ("drained", "undrained")
 

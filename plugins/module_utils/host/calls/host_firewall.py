@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import parse_vni_pool
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
+from ...adapters import link
+from ...adapters.engine import Engine
+from ...core.model.overlays import Overlays
+from ...core.rules.addressing import parse_vni_pool
+from .. import firewall_rules, steps
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import identity_stage
+from ...adapters.state import StateDirectory
+from .. import steps
+from ..identity import identity_stage
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

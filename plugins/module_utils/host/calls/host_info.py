@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts, image_names
+from ...adapters.state import StateDirectory
+from ..facts import host_facts, image_names
 
 
 def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
         arguments["usage"],
     )
     if arguments["usage"] and host["usable"]:
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.usage import measure
+        from ..usage import measure
 
         usage = measure([container["name"] for container in host["containers"] if container["state"] == "running"])
         for container in host["containers"]:

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.neighbours import (
-    neighbour_limits,
-    parse_max_replicas,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import kernel_settings, steps
+from ...core.rules.neighbours import neighbour_limits, parse_max_replicas
+from .. import kernel_settings, steps
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.probe_plan import ProbePlan
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import preflight
+from ...core.preflight.probe_plan import ProbePlan
+from .. import preflight
 
 BEGIN = time.time()
 """When this call began; importing what it needs is over by then."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime, steps
+from ...adapters.engine import Engine
+from .. import engine_runtime, steps
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
+from ...adapters.suspicion import SuspicionFile
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import owner
+from ...adapters import engine as docker_engine
+from ...adapters.engine import Engine, EngineError
+from ...adapters.state import StateDirectory
+from .. import owner
 
 
 def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:

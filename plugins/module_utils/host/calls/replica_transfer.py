@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ...adapters import engine as docker_engine
+from ...adapters.engine import Engine
+from ...core.values.errors import SessionError
 
 BLOCK = 65536
 SEND = (

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import apps, owner
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls.session_job import DEFAULT_SIZE
+from ...adapters.engine import Engine
+from ...adapters.state import StateDirectory
+from ...core.rules.output import parse_keep_size
+from .. import apps, owner
+from .session_job import DEFAULT_SIZE
 
 
 def _open(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -9,27 +9,19 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
-    LedgerError,
-    LedgerFile,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    CoreError,
-    SessionError,
-    is_of_host,
-    message_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, read_record
+from ...adapters.ledger import LedgerError, LedgerFile
+from ...adapters.state import StateDirectory, StateError
+from ...adapters.suspicion import SuspicionFile
+from ...core.model.record import RUNNING, read_record
+from ...core.values.errors import CoreError, SessionError, is_of_host, message_of
 
 # Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
 
 
 def _held(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Hold the claim if it fits, and make the keys under the lease."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import hold
+    from ...core.model.claims import Claim
+    from ..launch_steps import hold
 
     claim, seconds = Claim.from_dict(arguments["claim"]), arguments["lease_seconds"] + arguments["turns_seconds"]
     parts = (
@@ -41,7 +33,7 @@ def _held(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         arguments["host"],
     )
     if _is_change(arguments):
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host import change_steps
+        from .. import change_steps
 
         return change_steps.hold(*parts, _run_of(arguments), lease_seconds=seconds, check_mode=check_mode)
     return hold(
@@ -59,15 +51,15 @@ def _is_change(arguments: dict[str, Any]) -> bool:
 
 
 def _run_of(arguments: dict[str, Any]) -> Any:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.change_steps import Run
+    from ..change_steps import Run
 
     return Run(arguments["lease_owner"] or "", arguments["recorded"], arguments["looked"])
 
 
 def _named(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Hold the session's name, on a host that carries no replica of it."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import lease_name
+    from ...core.model.claims import Claim
+    from ..reservation import lease_name
 
     state = StateDirectory(arguments["state_directory"])
     ledger = LedgerFile(arguments["state_directory"])
@@ -79,7 +71,7 @@ def _named(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Make what the plan gives to this host, and prove that it works."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import start
+    from ..launch_steps import start
 
     return start(
         StateDirectory(arguments["state_directory"]),
@@ -96,18 +88,18 @@ def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _released(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Give back what the launch holds."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import release
+    from ...core.model.claims import Claim
+    from ..reservation import release
 
     ledger = LedgerFile(arguments["state_directory"])
     if _is_change(arguments):
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host import change_steps
+        from .. import change_steps
 
         state, change_id = StateDirectory(arguments["state_directory"]), arguments["claim"]["session_id"]
         given = (change_id, arguments["record"], arguments["lease_owner"], check_mode)
         return change_steps.release(state, ledger, *given)
     if arguments["record"] is not None:
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import roll_back
+        from ..launch_steps import roll_back
 
         state = StateDirectory(arguments["state_directory"])
         return roll_back(state, ledger, arguments["record"], arguments["lease_owner"], check_mode)
@@ -116,8 +108,8 @@ def _released(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _amended(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Change this host's part of a session that runs to what a new revision of its record says."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.change_steps import amend
+    from ...core.model.claims import Allocatable
+    from ..change_steps import amend
 
     allocatable = arguments["allocatable"]
     return amend(
@@ -138,7 +130,7 @@ def _amended(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _agreed(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Agree to a change of a session that has lost a host, and write down which hosts it has then."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.change_steps import agree
+    from ..change_steps import agree
 
     return agree(
         StateDirectory(arguments["state_directory"]),
@@ -167,8 +159,8 @@ def _probe_checked(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any
 
 def _data(arguments: dict[str, Any]) -> Any:
     """Return the data of the session on this host. Raises InvalidPlan."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
+    from ...core.model.plan import read_plan
+    from ..data import SessionData
 
     record = arguments["record"]
     session = StateDirectory(arguments["state_directory"]).session(record.id)
@@ -177,7 +169,7 @@ def _data(arguments: dict[str, Any]) -> Any:
 
 def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Keep a stub record, on a host that carries no replica."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_stub
+    from ..prepare import keep_stub
 
     actions, unwritten = keep_stub(
         StateDirectory(arguments["state_directory"]),
@@ -195,10 +187,10 @@ def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Prove that the replicas work, or that those of some roles are ready; in check mode there may be none yet."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import await_roles
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import verify
+    from ...adapters.engine import Engine
+    from ...core.model.plan import read_plan
+    from ..launch_steps import await_roles
+    from ..verify import verify
 
     if check_mode:
         return {"replicas": []}
@@ -208,7 +200,7 @@ def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     session = StateDirectory(arguments["state_directory"]).session(arguments["record"].id)
     replicas = verify(Engine.connect(), plan, host, timeout, session.read_public_keys())
     if session.made_file.exists():
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import remove_probes
+        from ..data import remove_probes
 
         remove_probes(session, arguments["record"].id)
     return {"replicas": replicas}
@@ -216,9 +208,9 @@ def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Remove everything the session has on this host."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host import owner, removal, steps
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records
+    from ...adapters.engine import PATIENCE, Engine
+    from .. import owner, removal, steps
+    from ..prepare import keep_records
 
     engine = Engine.connect(PATIENCE)
     state = StateDirectory(arguments["state_directory"])
@@ -275,14 +267,14 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _archive(engine: Any, state: StateDirectory, arguments: dict[str, Any]) -> Any:
     """Return what keeps the output of containers. Raises SessionError for what is no size."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
+    from ..output import LogArchive
 
     return LogArchive(engine, state, *_kept_output(arguments))
 
 
 def _kept_output(arguments: dict[str, Any]) -> tuple[int, float, int]:
     """Return how much output is kept of a replica, for how many seconds, and of how many sessions."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
+    from ...core.rules.output import parse_keep_size
 
     size = parse_keep_size(arguments["output_size"])
     return size, arguments["output_days"] * 86400, arguments["output_sessions"]
@@ -317,8 +309,8 @@ def _fault(error: SessionError | OSError, state: str) -> SessionError | OSError 
         return error if state in MAKING else None
     if state not in STARTING or isinstance(error, (CoreError, StateError, LedgerError)):
         return None
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.engine_trial import host_fault
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
+    from ..engine_trial import host_fault
+    from ..verify import PeersSilent
 
     return None if isinstance(error, PeersSilent) else host_fault(error)
 

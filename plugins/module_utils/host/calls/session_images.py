@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, ImageDenied
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import images
+from ...adapters.engine import Engine, ImageDenied
+from ...core.values.errors import SessionError
+from .. import images
 
 LONGEST_PULL = 600
 """Seconds for which an engine may say nothing while it fetches or unpacks an image."""

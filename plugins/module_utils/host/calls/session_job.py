@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_env
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import jobs
+from ...adapters.output import OutputDirectory
+from ...adapters.state import StateDirectory
+from ...core.rules.output import parse_keep_size
+from ...core.values.parse import parse_env
+from .. import jobs
 
 DEFAULT_SIZE = 16 * 1024**2
 

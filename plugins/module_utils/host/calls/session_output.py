@@ -9,8 +9,8 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import output
+from ...adapters.state import StateDirectory
+from .. import output
 
 
 def _known(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
@@ -50,8 +50,8 @@ def _read(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
 def _pruned(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Remove what has been kept for long enough, and what is of no use."""
     # Only this call has to do with them.
-    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_trial, image_notes
+    from ...adapters.engine import Engine, EngineError
+    from .. import engine_trial, image_notes
 
     state = StateDirectory(arguments["state_directory"])
     removed = output.prune(state, arguments["days"] * 86400, arguments["sessions"], check_mode)

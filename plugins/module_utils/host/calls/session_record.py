@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import read_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
-    keep_lines,
-    keep_records,
-    keep_tombstones,
-    leave_torn_down,
-    release_name,
-)
+from ...adapters.ledger import LedgerFile
+from ...adapters.state import StateDirectory
+from ...core.model.record import read_record
+from ..prepare import keep_lines, keep_records, keep_tombstones, leave_torn_down, release_name
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

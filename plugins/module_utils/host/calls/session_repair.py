@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, read_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
+from ...adapters.state import StateDirectory
+from ...core.model.claims import Allocatable
+from ...core.model.record import Record, read_record
+from ..repair import repair_host
 
 
 def shown_by_roots(roots: Iterable[str], used: Collection[str], private: Mapping[str, str]) -> dict[str, str]:
@@ -20,8 +20,8 @@ def shown_by_roots(roots: Iterable[str], used: Collection[str], private: Mapping
 
     used: only these are looked at; another one may be on a file server that is gone. Raises Hung for one of them.
     """
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import exposed
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import bounded_path_facts
+    from ...core.rules.data import exposed
+    from ..facts import bounded_path_facts
 
     return {root: exposed(bounded_path_facts(root)["real"], private) if root in used else "" for root in roots}
 
@@ -33,9 +33,9 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
     def evaluate(record: Record, host: str) -> None:
         # What a plan may hold takes long to import, and a host that has its records does without.
-        from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
-        from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.grants import check_plan
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import private_places
+        from ...core.rules.check import validate_plan
+        from ...core.rules.grants import check_plan
+        from ..facts import private_places
 
         used = validate_plan(record.plan).hosts[host].mount_roots
         roots = shown_by_roots(arguments["mount_roots"], used, private_places(state))

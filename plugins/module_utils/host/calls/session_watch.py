@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import signature
+from ...adapters.state import StateDirectory
+from ..facts import signature
 
 EVERY = 0.5
 """Seconds between two looks at the disk."""

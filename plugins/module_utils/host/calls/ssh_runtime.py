@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import RUNTIME_ON_HOST
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
+from ...core.values.places import RUNTIME_ON_HOST
+from .. import ssh_runtime
 
 
 def call(_arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

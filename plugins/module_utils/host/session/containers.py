@@ -13,57 +13,29 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    RUNTIME,
-    Engine,
-    EngineError,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import failure
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capabilities import (
-    DEFAULT_CAPABILITIES,
-    format_memlock,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
-    PINNED,
-    is_cdi_name,
-    is_device_path,
-    is_nvidia_uuid,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk, labels
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import mount_entries
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import read_failure
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
-    Context,
-    PublicKeys,
-    digest,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.networks import (
-    endpoints,
-    has_entry,
-    put_in_order,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import (
-    image_user,
-    key_files,
-    login_of,
-    places_in_image,
-    search_path,
-    server_steps,
-    start_server,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ...adapters import engine as docker_engine
+from ...adapters.engine import RUNTIME, Engine, EngineError
+from ...core.model.decode import encode
+from ...core.model.plan import Plan, Replica
+from ...core.model.record import PREPARING
+from ...core.rules import accounts
+from ...core.values import failure, places
+from ...core.values.capabilities import DEFAULT_CAPABILITIES, format_memlock
+from ...core.values.errors import show
+from ...core.values.paths import is_below
+from ...core.values.resources import PINNED, is_cdi_name, is_device_path, is_nvidia_uuid
+from .. import disk, labels
+from ..data import mount_entries
+from ..exit_status import read_failure
+from ..steps import Stage, Step
+from .context import Context, PublicKeys, digest
+from .networks import endpoints, has_entry, put_in_order
+from .ssh import image_user, key_files, login_of, places_in_image, search_path, server_steps, start_server
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
+    from ..output import LogArchive
 
-MOUNT = environment.DIRECTORY
+MOUNT = places.DIRECTORY
 ENDING_SECONDS = 2.0
 """For how long a program that is just ending may still be listed as running."""
 STOP_GRACE = 10
@@ -191,7 +163,7 @@ def container_steps(
 def _refuse_volumes(context: Context, replica: Replica) -> None:
     """Refuse an image with a volume in the place of what each replica is given, or that is written before it starts."""
     for path in map(os.path.normpath, context.image_configuration(replica).get("Volumes") or {}):
-        if path in NO_VOLUMES or any(path != own and is_below(path, own) for own in (MOUNT, environment.RUNTIME)):
+        if path in NO_VOLUMES or any(path != own and is_below(path, own) for own in (MOUNT, places.RUNTIME)):
             raise EngineError(
                 f"The image {replica.image} has a volume at {show(path)}, which is the session's in each replica. "
                 "Build the image without that VOLUME."
@@ -425,17 +397,17 @@ def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
         own.append((str(context.directory.hosts_file(replica.name)), "/etc/hosts", False))
     if context.has_ssh:
         own += [
-            (str(folder / "ssh/ssh_config"), environment.SSH_CLIENT_FRAGMENT, True),
-            (str(folder / "profile"), environment.PROFILE, True),
-            (environment.RUNTIME_ON_HOST, environment.RUNTIME, True),
+            (str(folder / "ssh/ssh_config"), places.SSH_CLIENT_FRAGMENT, True),
+            (str(folder / "profile"), places.PROFILE, True),
+            (places.RUNTIME_ON_HOST, places.RUNTIME, True),
         ]
     mounts = [
         {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only} for source, target, read_only in own
     ] + mount_entries(context.session.id, list(replica.mounts))
     if not context.has_ssh:
         return mounts
-    places = places_in_image(context, replica, (entry["Target"] for entry in mounts if entry["Target"] != MOUNT))
-    return [{**entry, "Target": places.get(entry["Target"], entry["Target"])} for entry in mounts]
+    targets = places_in_image(context, replica, (entry["Target"] for entry in mounts if entry["Target"] != MOUNT))
+    return [{**entry, "Target": targets.get(entry["Target"], entry["Target"])} for entry in mounts]
 
 
 def _runtime(context: Context) -> dict[str, Any]:

@@ -14,26 +14,20 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import machine, ssh_server
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    SessionDirectory,
-    StateDirectory,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica, read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    PREPARING,
-    Record,
-    require_known,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
+from ...adapters import engine as docker_engine
+from ...adapters import machine, ssh_server
+from ...adapters.engine import Engine
+from ...adapters.ledger import LedgerFile
+from ...adapters.state import SessionDirectory, StateDirectory
+from ...core.model.claims import Allocatable
+from ...core.model.plan import Plan, Replica, read_plan
+from ...core.model.record import PREPARING, Record, require_known
+from ...core.rules import environment
+from ...core.values import environment_names
+from ..data import SessionData
 
 if TYPE_CHECKING:
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
+    from ..output import LogArchive
 
 _T = TypeVar("_T")
 
@@ -168,4 +162,4 @@ class Context:
     def image_environment(self, replica: Replica) -> dict[str, str]:
         """Return the variables that the replica's image sets; none where the image is not here yet."""
         pairs = (text.partition("=") for text in self.image_configuration(replica).get("Env") or [])
-        return {name: value for name, _dummy, value in pairs if environment.ENVIRONMENT_NAME.fullmatch(name)}
+        return {name: value for name, _dummy, value in pairs if environment_names.ENVIRONMENT_NAME.fullmatch(name)}

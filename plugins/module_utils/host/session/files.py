@@ -10,34 +10,16 @@ import os
 from functools import partial
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    file_differs,
-    make_directory,
-    open_shared,
-    write_file,
-    write_in_place,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
-    Network,
-    Replica,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment, names
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.names import read_text
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
-    Context,
-    PublicKeys,
-    digest,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import (
-    SSH_MOUNT,
-    is_login_server,
-    key_files,
-    search_path,
-    server_parts,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ...adapters import ssh_keys
+from ...adapters.engine import EngineError
+from ...adapters.state import file_differs, make_directory, open_shared, write_file, write_in_place
+from ...core.model.plan import Network, Replica
+from ...core.rules import environment, names
+from ...core.values import places
+from ..names import read_text
+from ..steps import Stage, Step
+from .context import Context, PublicKeys, digest
+from .ssh import SSH_MOUNT, is_login_server, key_files, search_path, server_parts
 
 MOUNTED_FILES = ("ssh_config", "profile")
 """Files which are mounted by themselves, as every file of /etc/hosts is: a running replica sees a change only if they
@@ -113,7 +95,7 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
     owners = context.plan.request["authorized_keys"]
     if context.network is not None:
         trains = [(member.name, environment.processes(member.devices)) for member in context.members]
-        files[os.path.basename(environment.DEEPSPEED_HOSTFILE)] = environment.hostfile(trains)
+        files[os.path.basename(places.DEEPSPEED_HOSTFILE)] = environment.hostfile(trains)
         trusted = known = None
         if _knows(context, public_keys, "client"):
             trusted = ssh_keys.authorized_keys(context.members, public_keys, context.network.subnet)

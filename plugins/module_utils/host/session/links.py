@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import tunnel_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ...adapters import link
+from ...core.model.record import tunnel_of
+from .. import firewall_rules
+from ..steps import Stage, Step
+from .context import Context, PublicKeys
 
 
 def early_stages(context: Context, public_keys: PublicKeys, nftables: bool) -> list[Stage]:
@@ -32,7 +32,7 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
     """
     if context.network is None or context.network.tunnel is None:
         return []
-    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+    from ...adapters import wireguard
 
     tunnel = context.network.tunnel
     found = wireguard.read(tunnel.link)

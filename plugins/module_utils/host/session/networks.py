@@ -11,14 +11,14 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import first_address, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import started
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ...adapters import first_address, link
+from ...adapters.engine import RUNTIME
+from ...core.model.plan import Replica
+from ...core.model.record import started
+from ...core.rules import isolation
+from .. import labels
+from ..steps import Stage, Step
+from .context import Context
 
 EGRESS_INTERFACE = "eth0"
 OPTION_BRIDGE = "com.docker.network.bridge.name"

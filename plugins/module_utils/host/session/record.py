@@ -9,22 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
-    LedgerError,
-    refused_change,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, started
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    COMMITTED,
-    Claim,
-    Ledger,
-    claim_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import labelled_claims
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ...adapters.engine import EngineError
+from ...adapters.ledger import LedgerError, refused_change
+from ...core.model.claims import COMMITTED, Claim, Ledger
+from ...core.model.record import PREPARING, started
+from ...core.rules import ledger as rules
+from ...core.rules.ledger import claim_of
+from ..reservation import labelled_claims
+from ..steps import Stage, Step
+from .context import Context
 
 
 def place_steps(context: Context, found: Mapping[str, object], check_mode: bool) -> Stage:

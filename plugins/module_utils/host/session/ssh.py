@@ -16,24 +16,20 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys, ssh_server
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError, Entry
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.listeners import listens
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import (
-    accounts,
-    environment,
-    logins,
-    paths,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import image_notes
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+from ...adapters import ssh_keys, ssh_server
+from ...adapters.engine import Engine, EngineError, Entry
+from ...adapters.listeners import listens
+from ...core.model.plan import Replica
+from ...core.rules import accounts, environment, logins
+from ...core.rules.environment import LOGIN_PORT, SSH_PORT
+from ...core.values import paths, places
+from ...core.values.errors import show
+from ...core.values.ports import EVERY_ADDRESS
+from .. import image_notes
+from ..steps import Stage, Step
+from .context import Context, PublicKeys
 
-SSH_MOUNT = f"{environment.DIRECTORY}/ssh"
+SSH_MOUNT = f"{places.DIRECTORY}/ssh"
 
 DEFAULT_PORT = 22
 """Where clients look for a server that are told a name alone."""
@@ -63,7 +59,7 @@ def is_login_server(context: Context, replica: Replica) -> bool:
 
 def start_server(context: Context, container: str, replica: Replica) -> None:
     """Start the SSH server of a replica that runs, beside the image's own program, as the image's user."""
-    command = [environment.SERVER, "-f", f"{SSH_MOUNT}/sshd_config"]
+    command = [places.SERVER, "-f", f"{SSH_MOUNT}/sshd_config"]
     if replica.address is not None and not has_own_server(context, container, replica):
         command += ["-o", f"ListenAddress={replica.address}:{DEFAULT_PORT}"]
     code, out, error = context.engine.execute(container, command, environment=SERVER_ENVIRONMENT)
@@ -76,7 +72,7 @@ def start_server(context: Context, container: str, replica: Replica) -> None:
 
 def in_the_way(engine: Engine, container: str) -> str:
     """Return, in a sentence after a blank, what of a replica's own files may keep its user from logging in."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
+    from .. import ssh_runtime
 
     try:
         files = {path: engine.read_file(container, path) for path in logins.READ}
@@ -222,7 +218,7 @@ def _was_written_since(context: Context, pid: int, file: Path) -> bool:
 
 def server_parts(context: Context) -> dict[str, str]:
     """Return the settings that name the programs this host's SSH server consists of; none for an older one."""
-    return {name: path for name, path in environment.SERVER_PARTS.items() if _is_in_runtime(path)}
+    return {name: path for name, path in places.SERVER_PARTS.items() if _is_in_runtime(path)}
 
 
 @dataclass(frozen=True)
@@ -260,12 +256,12 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     # An image may have links to what is mounted, or where it is mounted: the engine would follow them, and write as
     # root what is not the container's.
     link_at = cache(partial(engine.link_at, container))
-    targets = [environment.DIRECTORY, environment.RUNTIME, *(mount["target"] for mount in replica.mounts)]
+    targets = [places.DIRECTORY, places.RUNTIME, *(mount["target"] for mount in replica.mounts)]
     mounted = [paths.places_on(target, link_at)[-1] for target in targets]
     own_place = partial(paths.place_outside, mounted=mounted, link_at=link_at)
     # The engine starts a program for each file, which takes longer than all looks.
     found = accounts.Accounts(passwd, engine.read_file(container, accounts.SHADOW) if uid == 0 else None)
-    shell = "/bin/sh" if engine.has_path(container, "/bin/sh") else environment.SHELL
+    shell = "/bin/sh" if engine.has_path(container, "/bin/sh") else places.SHELL
     has = accounts.shell_of(found, uid)
     missing = has if has and not engine.has_path(container, has) else ""
     wanted = accounts.ensure(found, uid, gid, shell, missing)
@@ -285,7 +281,7 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     if home_place is not None and engine.has_path(container, home_place):
         lacking += _for_other_clients(context, container, replica, home_place, (uid, gid), own_place)
     # Whatever the image has there or on the way, and a mount, stays as it is.
-    if context.network is not None and own_place(environment.JOB_HOSTFILE) == environment.JOB_HOSTFILE:
+    if context.network is not None and own_place(places.JOB_HOSTFILE) == places.JOB_HOSTFILE:
         lacking += _for_deepspeed(engine, container)
     return Login(uid, gid, wanted, tuple(lacking))
 
@@ -295,12 +291,12 @@ def _for_deepspeed(engine: Engine, container: str) -> list[Entry]:
 
     An image that has a file in the folder's place is left alone.
     """
-    folder, path = os.path.dirname(environment.JOB_HOSTFILE), environment.JOB_HOSTFILE
+    folder, path = os.path.dirname(places.JOB_HOSTFILE), places.JOB_HOSTFILE
     has_folder = engine.is_folder(container, folder)
     if has_folder is False or (has_folder and engine.is_folder(container, path) is not None):
         return []
     entries = [] if has_folder else [Entry(folder, None, 0o755)]
-    return [*entries, Entry(path, "", 0o777, link=environment.DEEPSPEED_HOSTFILE)]
+    return [*entries, Entry(path, "", 0o777, link=places.DEEPSPEED_HOSTFILE)]
 
 
 def _for_other_clients(
@@ -367,10 +363,10 @@ def image_user(passwd: str | None, user: str) -> tuple[int, int]:
 def search_path(context: Context, replica: Replica) -> str:
     """Return the replica's PATH: launchers, the user's or the image's own, the SSH client for images without one."""
     own = context.environments[replica.name].get("PATH") or context.image_environment(replica).get("PATH")
-    last = f":{environment.SLURM}" if context.plan.request.get("slurm_variables") else ""
-    return f"{environment.LAUNCHERS}:{own or environment.DEFAULT_PATH}:{environment.RUNTIME}/bin{last}"
+    last = f":{places.SLURM}" if context.plan.request.get("slurm_variables") else ""
+    return f"{places.LAUNCHERS}:{own or environment.DEFAULT_PATH}:{places.RUNTIME}/bin{last}"
 
 
 def _is_in_runtime(path: str) -> bool:
     """Tell whether this host's SSH runtime has what a replica sees at *path*."""
-    return os.path.exists(environment.RUNTIME_ON_HOST + path[len(environment.RUNTIME) :])
+    return os.path.exists(places.RUNTIME_ON_HOST + path[len(places.RUNTIME) :])

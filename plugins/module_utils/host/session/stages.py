@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import (
-    containers,
-    files,
-    links,
-    networks,
-    record,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage
+from ...adapters import engine as docker_engine
+from ..steps import Stage
+from . import containers, files, links, networks, record
+from .context import Context, PublicKeys
 
 
 def session_stages(

@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
 
 CONFIGURATION = json.dumps({"architecture": "amd64", "os": "linux"}).encode()

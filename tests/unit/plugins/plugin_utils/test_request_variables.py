@@ -9,8 +9,8 @@ import pwd
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import request_variables
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import asker_of, session_owner
 

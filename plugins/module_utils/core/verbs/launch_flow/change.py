@@ -26,34 +26,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    SessionAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference, digest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    REPLACE,
-    RESIZE,
-    read_record,
-    stub_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import WRITES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    ASK_AGAIN,
-    GRANTED,
-    ClaimAnswer,
-    resolve_reservations,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.quorum import is_quorum
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import claims, start
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    ADVICE,
-    REMOVAL,
-    STATE_DIRECTORY,
-    Launch,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Call, State, call
+from ...model.answers import SessionAnswer, read_answers
+from ...model.claims import ClaimAnswer
+from ...model.decode import encode
+from ...model.patch import difference, digest
+from ...model.record import REPLACE, RESIZE, read_record, stub_of
+from ...rules.data import WRITES
+from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
+from ...rules.quorum import is_quorum
+from ..verb import Call, State, call
+from . import claims, start
+from .launch import ADVICE, REMOVAL, STATE_DIRECTORY, Launch
 
 STEPS = ("reserve", "withhold", "free", "part", "fence", "agree", "apply", "again", "join", "clear")
 Answers = Mapping[str, SessionAnswer]

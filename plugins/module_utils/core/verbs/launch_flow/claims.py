@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    ClaimAnswer,
-    turns_seconds,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    STATE_DIRECTORY,
-    Launch,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Call, call
+from ...model.claims import ClaimAnswer
+from ...rules.ledger import turns_seconds
+from ..verb import Call, call
+from .launch import STATE_DIRECTORY, Launch
 
 LEASE = {"lease_seconds": "launch_lease_seconds", **STATE_DIRECTORY}
 

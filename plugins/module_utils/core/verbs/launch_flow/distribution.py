@@ -9,25 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    ImagesAnswer,
-    Moved,
-    sentence,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.distribution import (
-    Transfer,
-    next_round,
-    rounds_left,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
-    CONTROLLER,
-    Need,
-    registry_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
+from ...model.answers import ImagesAnswer, Moved, sentence
+from ...model.decode import encode
+from ...model.facts import HostFacts
+from ...rules.distribution import Transfer, next_round, rounds_left
+from ...rules.images import CONTROLLER, Need
+from ...values.errors import InvalidInput
+from ...values.image_names import registry_of
+from ..verb import State
 
 BATCHES = 8
 """How many transfers a round has for each fork of Ansible: few rounds, and yet no server waits for long."""

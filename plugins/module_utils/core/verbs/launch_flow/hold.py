@@ -6,23 +6,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    ASK_AGAIN,
-    GRANTED,
-    resolve_reservations,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import (
-    change,
-    claims,
-    queue,
-    start,
-    undo,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    Launch,
-    failures_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
+from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
+from ..verb import State
+from . import change, claims, queue, start, undo
+from .launch import Launch, failures_of
 
 KEYS = {"deadline_seconds": "launch_deadline_seconds", "regenerate_keys": "launch_regenerate_keys"}
 

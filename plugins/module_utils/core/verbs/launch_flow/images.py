@@ -10,22 +10,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    ImagesAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import read_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING, read_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import joined, registry_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import replacement, undo
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.distribution import (
-    BATCHES,
-    Distribution,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import Launch
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+from ...model.answers import ImagesAnswer, read_answers
+from ...model.decode import encode
+from ...model.facts import read_facts
+from ...model.record import PENDING, read_record
+from ...rules.images import joined
+from ...rules.site import Settings
+from ...values.image_names import registry_of
+from ..verb import State, call
+from . import replacement, undo
+from .distribution import BATCHES, Distribution
+from .launch import Launch
 
 IMAGE_AWAY = "Its image could not be had"
 """How the reason begins for which a session from the queue waits on."""

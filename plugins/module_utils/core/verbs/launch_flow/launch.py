@@ -10,30 +10,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    A,
-    SessionAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    ERROR,
-    PENDING,
-    RUNNING,
-    Record,
-    read_record,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.launch import PLANNED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
-    Call,
-    Outside,
-    State,
-    call,
-    hosts_of,
-    removal_variables,
-    step,
-    with_unreachable,
-)
+from ...model.answers import A, SessionAnswer, read_answers
+from ...model.record import ERROR, PENDING, RUNNING, Record, read_record
+from ...show.launch import PLANNED
+from ..verb import Answers, Call, Outside, State, call, hosts_of, removal_variables, step, with_unreachable
 
 ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
 DECIDE = "Decide what follows"

@@ -10,43 +10,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.change_planner import ChangePlanner
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import RULES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    FactsAnswer,
-    SeveralAnswers,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    RUNNING,
-    Record,
-    is_stub,
-    read_record,
-    says_the_same,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Wish, undetected, warnings_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import is_kept_out
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import (
-    change,
-    images,
-    queue,
-    takeover,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    DECIDE,
-    REMOVAL,
-    Launch,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
+from ...cluster.group import GroupFacts
+from ...cluster.state import RULES
+from ...model.answers import FactsAnswer, SeveralAnswers, read_answers
+from ...model.claims import COMMITTED
+from ...model.decode import encode
+from ...model.facts import HostFacts
+from ...model.record import RUNNING, Record, is_stub, read_record, says_the_same
+from ...model.request import Request
+from ...planning.change import ChangePlanner
+from ...planning.launch import Wish, undetected, warnings_of
+from ...rules.access import ADMIN
+from ...rules.isolation import is_kept_out
+from ...rules.site import Settings
+from ...values.errors import CoreError
+from .. import cleanup
+from ..verb import State
+from . import change, images, queue, takeover
+from .launch import DECIDE, REMOVAL, Launch
 
 
 def after_look(launch: Launch) -> State:

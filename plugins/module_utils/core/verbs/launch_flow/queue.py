@@ -8,22 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    ASK_AGAIN,
-    GRANTED,
-    Claim,
-    resolve_reservations,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import claims
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    DECIDE,
-    SAY,
-    STATE_DIRECTORY,
-    Launch,
-    look_step,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+from ...model.claims import Claim
+from ...model.record import PENDING
+from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
+from ..verb import State, call
+from . import claims
+from .launch import DECIDE, SAY, STATE_DIRECTORY, Launch, look_step
 
 
 def keep(launch: Launch, report: Sequence[str]) -> State:

@@ -6,14 +6,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import hold, undo
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    REMOVAL,
-    STATE_DIRECTORY,
-    Launch,
-    failures_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+from ..verb import State, call
+from . import hold, undo
+from .launch import REMOVAL, STATE_DIRECTORY, Launch, failures_of
 
 
 def begin(launch: Launch) -> State:

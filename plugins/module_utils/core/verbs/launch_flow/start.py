@@ -9,21 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
-    JobAnswer,
-    SessionAnswer,
-    read_answers,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.start_order import start_waves
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import claims, queue, undo
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    SAY,
-    STATE_DIRECTORY,
-    Launch,
-    failures_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Call, State, call
+from ...model.answers import JobAnswer, SessionAnswer, read_answers
+from ...rules.output import batch_job
+from ...values.start_order import start_waves
+from ..verb import Call, State, call
+from . import claims, queue, undo
+from .launch import SAY, STATE_DIRECTORY, Launch, failures_of
 
 PATIENCE = 10
 """Seconds for which a host that has started its part looks for peers; who is later is met in a step of its own."""

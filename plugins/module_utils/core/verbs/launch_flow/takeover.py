@@ -6,12 +6,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    STATE_DIRECTORY,
-    Launch,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+from ...model.record import PENDING
+from ..verb import State, call
+from .launch import STATE_DIRECTORY, Launch
 
 GRACE = 30
 """Seconds beyond those for which another run holds a place, for a host that answers late."""

@@ -10,21 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    ERROR,
-    PENDING,
-    Record,
-    kept_by,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import advance as revise
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
-    ADVICE,
-    STATE_DIRECTORY,
-    Launch,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+from ...model.decode import encode
+from ...model.record import ERROR, PENDING, Record, kept_by
+from ...model.record import advance as revise
+from ..teardown import tombstones_for
+from ..verb import State, call
+from .launch import ADVICE, STATE_DIRECTORY, Launch
 
 
 def failed(launch: Launch, failures: list[str], unreachable: list[str]) -> State:

@@ -34,7 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.b
     patience,
     waiting_for,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError, failed
 
 
 @pytest.fixture(autouse=True)

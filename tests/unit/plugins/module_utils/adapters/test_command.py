@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import command
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 
 
 def test_what_is_no_text_of_this_encoding_is_read_all_the_same() -> None:

@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.d
     count,
     end_counts,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 
 BYTES, INODES = "--block-size=1", "--inodes"
 

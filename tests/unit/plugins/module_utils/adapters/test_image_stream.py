@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.i
     listen,
     serve_in_background,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 
 SECRET = "s" * 64
 LOCAL = "127.0.0.1"

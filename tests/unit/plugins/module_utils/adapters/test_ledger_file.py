@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     LedgerFile,
     boot_id,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
     COMMITTED,
     CONFIRMED,
     LEASED,

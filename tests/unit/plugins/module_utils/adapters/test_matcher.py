@@ -12,7 +12,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.matcher import Matcher, MatchError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import Line
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.output import Line
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import output
 
 TIME = "2026-01-31T12:00:00.000000000Z"

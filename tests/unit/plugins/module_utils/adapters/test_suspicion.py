@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import suspicion
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SECONDS, SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Suspicion
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_trial
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host
 

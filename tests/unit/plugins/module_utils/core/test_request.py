@@ -10,7 +10,6 @@ import json
 from dataclasses import MISSING, dataclass, fields, replace
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem, show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
     FIELDS,
     KNOWN_VARIABLES,
@@ -31,13 +30,18 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     may_change_to,
     parse_request,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_bool, parse_choice
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
-    ADVICE_NAMES,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import ADVICE_NAMES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.environment_names import (
     CONTRACT_NAMES,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import Resources
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.start_order import MAXIMUM_WAVES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
+    InvalidInput,
+    Problem,
+    show,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.parse import parse_bool, parse_choice
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import Resources
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.start_order import MAXIMUM_WAVES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Allocatable, Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
@@ -22,8 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.times import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import change_steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import carry_on, part_times

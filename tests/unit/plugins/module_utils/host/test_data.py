@@ -16,10 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    new_record,
-    prepared,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import new_record, prepared
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
 from ansible_collections.cluster_compute.session.tests.plans import typed_plan

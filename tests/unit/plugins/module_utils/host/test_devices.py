@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica, Share
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import _devices, _ulimits
 
 UUID = "GPU-c7b57be0-94ff-d352-a59b-d0ee00aeed43"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.times import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import durations
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import NOW, World, in_memory
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request

@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, take_lock
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
     InvalidInput,
     SessionError,
     failed,

@@ -15,10 +15,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
     FactsAnswer,
     read_answers,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
+    Allocatable,
+    Claim,
+    Reservation,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
@@ -28,11 +33,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     kept_by,
     new_record,
     prepared,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    Allocatable,
-    Claim,
-    Reservation,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts
 

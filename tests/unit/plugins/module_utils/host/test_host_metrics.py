@@ -20,8 +20,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics, program, timer
 
 ID = "3614fdf3-6a1e-4f0e-9d4c-0f9d1f3c6a52"

@@ -17,9 +17,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys, wireguard
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    StateDirectory,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Allocatable, Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     TERMINATED,
@@ -28,7 +27,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     prepared,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts, prepare
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_lines,

@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import TERMINATED, advance
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.times import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import GIVEN_AWAY
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import membership, removal, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import Membership

@@ -19,7 +19,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     LABEL_SESSION_NAME,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     TERMINATED,
@@ -31,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     started,
     stub_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidPlan
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, labels, repair
 
 IDS = [f"0000000{number}-0e04-4a3c-9d2a-53a1f7b2c8aa" for number in range(3)]

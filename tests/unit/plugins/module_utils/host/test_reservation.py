@@ -8,11 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    Allocatable,
-    Claim,
-    answer,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Allocatable, Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import answer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import labelled_claims
 
 TRAIN, OTHER = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa", "00000000-0e04-4a3c-9d2a-53a1f7b2c8aa"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LAUNCHERS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.places import LAUNCHERS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
 
 MODERN = """\

@@ -9,7 +9,7 @@ import time
 from functools import partial
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
     Step,
     StepFailed,

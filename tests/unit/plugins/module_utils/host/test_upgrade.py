@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
     StateError,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
     FIELDS,
     ROLE_FIELDS,
@@ -41,13 +41,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     may_change_to,
     with_counts,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.times import Times
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.parse import (
     parse_choice,
     parse_integer,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, durations, facts, program, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS

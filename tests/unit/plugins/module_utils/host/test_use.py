@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_files
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     RUNNING,
@@ -18,8 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import count_use, read_use
 
 ID = "3614fdf3-6a1e-4f0e-9d4c-0f9d1f3c6a52"

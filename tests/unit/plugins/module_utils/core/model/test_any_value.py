@@ -9,13 +9,13 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import FIELDS, ROLE_FIELDS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
     Request,
     parse_request,
     read_variable,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -6,13 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import (
-    Malformed,
-    decode,
-    encode,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidPlan
 
 
 @dataclass(frozen=True)

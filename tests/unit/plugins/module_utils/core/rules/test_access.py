@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 
 
 @pytest.mark.parametrize("asker", [ADMIN, Asker("alice", False), Asker("bob", False)], ids=["admin", "owner", "shared"])

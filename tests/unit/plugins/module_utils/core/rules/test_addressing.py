@@ -8,11 +8,6 @@ import ipaddress
 import time
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    InvalidInput,
-    MissingLibrary,
-    PoolExhausted,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import addressing
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
     addresses,
@@ -28,6 +23,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     parse_subnet_pool,
     parse_vni_pool,
     prefix_for,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
+    InvalidInput,
+    MissingLibrary,
+    PoolExhausted,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st

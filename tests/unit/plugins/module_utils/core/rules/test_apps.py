@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.apps import (
     BUILT_IN,
@@ -20,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     parse_table,
     read_way,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 
 TOKEN = "5ecre7"  # noqa: S105 - of no app
 OWN = {"command": "serve --port {port} --key {token_file}", "url": "/?key={token}"}

@@ -10,11 +10,6 @@ import re
 import uuid
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    InvalidInput,
-    InvalidPlan,
-    PoolExhausted,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import Underlay
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount
@@ -41,8 +36,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import environments
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
+    InvalidInput,
+    InvalidPlan,
+    PoolExhausted,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import PINNED
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     GIB,

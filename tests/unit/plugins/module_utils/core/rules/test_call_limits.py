@@ -9,7 +9,6 @@ import math
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LONGEST
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import (
     GIVEN,
     LONG,
@@ -18,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     SECONDS,
     seconds_for,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.job import LONGEST
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 
 

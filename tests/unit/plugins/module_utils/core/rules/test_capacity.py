@@ -5,17 +5,17 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
     COMMITTED,
     CONFIRMED,
     LEASED,
     Claim,
     Reservation,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Capacity, Host
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import PINNED
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     GIB,

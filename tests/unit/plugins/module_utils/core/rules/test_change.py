@@ -8,7 +8,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -28,10 +28,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     target_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import obstacles
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     ALLOWED,

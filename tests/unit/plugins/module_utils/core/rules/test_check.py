@@ -7,11 +7,11 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import SCHEMA
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidPlan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.failure import FAILURE_POLICIES
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     KEY,
     make_plan,

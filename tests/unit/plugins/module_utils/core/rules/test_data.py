@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
@@ -20,7 +19,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     roots_of,
     sharing_problems,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.paths import is_below
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import path_facts
 

@@ -10,14 +10,16 @@ from dataclasses import replace
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import (
-    BETWEEN_LOOKS,
-    LONGEST_LOOK,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.times import (
     Counters,
     Limits,
     PartTimes,
     Sample,
     Times,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import (
+    BETWEEN_LOOKS,
+    LONGEST_LOOK,
     after_look,
     describe,
     is_idle,

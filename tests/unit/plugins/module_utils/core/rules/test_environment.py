@@ -12,17 +12,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     MAXIMUM_ROLE_NAME,
     MAXIMUM_SIZE,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
-    MAXIMUM_ENVIRONMENT_STRING,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     ADVICE_NAMES,
-    CONTRACT_NAMES,
-    INTERFACE_NAMES,
     NO_SINGLE_COPY,
-    SEED_NAMES,
-    SLURM_NAMES,
-    TRIM_DOMAINS,
     SessionEnvironment,
     environment_file,
     hostfile,
@@ -33,7 +25,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     replica_environment,
     slots,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.environment_names import (
+    CONTRACT_NAMES,
+    INTERFACE_NAMES,
+    SEED_NAMES,
+    SLURM_NAMES,
+    TRIM_DOMAINS,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.parse import (
+    MAXIMUM_ENVIRONMENT_STRING,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,25 +8,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PinnedImage
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.distribution import (
     Transfer,
     next_round,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
-    ALWAYS,
-    MISSING,
-    NEVER,
     Need,
     content_of,
-    full_name,
     needs_again,
     needs_of,
     parse_registries,
+    suits,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.image_names import (
+    ALWAYS,
+    MISSING,
+    NEVER,
+    full_name,
     registry_of,
     repository_of,
-    suits,
     tag_for,
 )
 from ansible_collections.cluster_compute.session.tests.host_facts import typed

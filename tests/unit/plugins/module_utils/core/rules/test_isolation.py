@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.overlays import Overlays
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     OverlayTunnel,
     new_record,
@@ -21,7 +22,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     STANDING,
     Door,
     Isolation,
-    Overlays,
     PublishedPort,
     Rules,
     Tunnel,

@@ -10,19 +10,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    ASK_AGAIN,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
     COMMITTED,
     CONFIRMED,
-    GRANTED,
     LEASED,
-    ROLL_BACK,
     Allocatable,
     Claim,
     ClaimAnswer,
     InvalidLedger,
     Reservation,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    ASK_AGAIN,
+    GRANTED,
+    ROLL_BACK,
     advance,
     amended,
     answer,

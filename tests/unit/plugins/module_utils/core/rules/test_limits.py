@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import (
     DEFAULT_LIMITS,
@@ -17,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     amounts_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import JobRequest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import KNOWN_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import LogsRequest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.job import JobRequest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import (
     HANDED_ON,
     SITE,
@@ -22,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     slips_of_prefix,
     slips_of_roles,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.output import LogsRequest
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.role_variables import role_variables
 
 ROOT = Path(__file__).resolve().parents[6]

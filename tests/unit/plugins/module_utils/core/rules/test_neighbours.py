@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.neighbours import (
     LEAST,
     MOST,
     neighbour_limits,
     parse_max_replicas,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from hypothesis import given
 from hypothesis import strategies as st
 

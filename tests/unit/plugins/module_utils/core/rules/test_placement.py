@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import packing
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
@@ -22,7 +21,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Shortfall,
     place,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

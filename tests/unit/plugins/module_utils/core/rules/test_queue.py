@@ -29,7 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     schedule_queue,
     without,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,8 +9,7 @@ import random
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import waiting_session
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import waiting_session
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Capacity, Host
@@ -27,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Shares,
     after_look,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from hypothesis import given
 from hypothesis import strategies as st
 

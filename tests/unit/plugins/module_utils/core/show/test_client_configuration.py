@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
@@ -28,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     check_login,
     client_files,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"

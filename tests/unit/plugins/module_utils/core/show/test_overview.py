@@ -9,7 +9,8 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import cluster_state
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.state import cluster_state
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import COMMITTED, Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
@@ -24,11 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    COMMITTED,
-    Reservation,
-    claims_of,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import COMMITTED, Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -18,11 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    COMMITTED,
-    Reservation,
-    claims_of,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (

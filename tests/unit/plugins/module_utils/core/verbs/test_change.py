@@ -10,6 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
+    COMMITTED,
+    LEASED,
+    Claim,
+    Reservation,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import patched
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
@@ -18,13 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     read_record,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    COMMITTED,
-    LEASED,
-    Claim,
-    Reservation,
-    claims_of,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import closing_lines
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import change
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of

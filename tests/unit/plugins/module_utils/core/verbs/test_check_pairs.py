@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import check_pairs
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts

@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import TERMINATED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.times import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import durations
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, World, in_memory
 from ansible_collections.cluster_compute.session.tests.small_steps import NOW

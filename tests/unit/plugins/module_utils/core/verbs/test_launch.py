@@ -13,6 +13,11 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
+    LEASED,
+    Claim,
+    Reservation,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -27,14 +32,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     started,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    LEASED,
-    TURN,
-    Claim,
-    Reservation,
-    claims_of,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.planning.launch import Planner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import TURN, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import paths_on

@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
@@ -31,16 +32,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
     read_record,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    State,
-)
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import (
-    DEADLINE,
-    LEASE,
-    World,
-    in_memory,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
+from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory
 from ansible_collections.cluster_compute.session.tests.small_steps import NOW, Killed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request
 from hypothesis import HealthCheck, example, given, settings

@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_answers,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State

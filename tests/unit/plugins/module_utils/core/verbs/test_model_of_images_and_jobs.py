@@ -18,8 +18,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.image_stream import WAIT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import full_name
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.image_names import full_name
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import preflight
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Outside,
@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     calls_of,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.test_preflight import (
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.preflight.test_checks import (
     SITE,
     observation,
 )

@@ -9,6 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
+    CONFIRMED,
+    Claim,
+    Reservation,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
@@ -17,11 +22,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     read_record,
     stub_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    CONFIRMED,
-    Claim,
-    Reservation,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (

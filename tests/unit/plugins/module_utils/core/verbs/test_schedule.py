@@ -8,6 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
+    COMMITTED,
+    LEASED,
+    Claim,
+    Reservation,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
@@ -21,12 +27,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import growth_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    COMMITTED,
-    LEASED,
-    Claim,
-    Reservation,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.images import IMAGE_AWAY
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (

@@ -19,13 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.filter.scrape_targets i
 from ansible_collections.cluster_compute.session.plugins.filter.status_table import status_table
 from ansible_collections.cluster_compute.session.plugins.inventory.sessions import OF_REPLICA, OF_SESSION
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import events
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import OUTPUT
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.metrics import (
-    Counted,
-    HostLook,
-    state_text,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Allocatable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import FIELDS, LAUNCH
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
@@ -36,8 +30,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     SEEN_BY_ALL,
     Asker,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show import events
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.metrics import (
+    Counted,
+    HostLook,
+    state_text,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.preview import preview
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import OUTPUT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, repair, schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, calls_of
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview

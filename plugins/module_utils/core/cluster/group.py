@@ -1,0 +1,684 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the hosts of a resource group reported, as results of host_info, and what follows from all of it together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from ..model.answers import FactsAnswer
+from ..model.claims import COMMITTED, Reservation
+from ..model.decode import encode
+from ..model.facts import HostFacts
+from ..model.fields import END
+from ..model.output import JobOutcome
+from ..model.record import (
+    ENDED,
+    ERROR,
+    PENDING,
+    REPLACE,
+    RUNNING,
+    TERMINATED,
+    QueueTicket,
+    Record,
+    advance,
+    is_stub,
+    kept_by,
+    latest,
+    require_known,
+    stub_of,
+)
+from ..model.request import Request
+from ..model.times import PartTimes
+from ..rules.change import growth_of
+from ..rules.durations import why_over
+from ..rules.job import ENDED as ENDED_JOB
+from ..rules.job import LOST, failure_of
+from ..rules.limits import VARIABLE as LIMITS
+from ..rules.limits import Amounts, amounts_of
+from ..rules.obstacles import unfit_hosts
+from ..rules.queue import Waiting, next_number
+from ..rules.quorum import electors, is_quorum, main_host
+from ..rules.rendezvous import NAME_HOSTS, name_hosts
+from ..rules.scope import EVERYTHING, Scope
+from ..rules.share import VARIABLE as FAIR_SHARE
+from ..rules.share import FairShare, Shares
+from ..rules.site import HOST_VARIABLES
+from ..values.errors import CoreError, InvalidInput, Problem
+from ..values.failure import Failure, end_of
+from ..values.resources import PINNED
+from .host_names import in_current_names
+from .state import ClusterState, Removal, Undecided, cluster_state
+
+NOT_STARTED = "Its batch command was not started, and begins anew."
+"""How the reasons in the history of a session begin of which no host has started the batch command."""
+MOST_ROUNDS = 5
+"""After which such a session ends; its history holds that many."""
+
+SITE_VARIABLES = (
+    "cluster_compute_subnet_pool",
+    "cluster_compute_vni_pool",
+    "cluster_compute_vxlan_port",
+    "cluster_compute_encrypted_ports",
+    "cluster_compute_topology_keys",
+    "cluster_compute_ssh_ports",
+    "cluster_compute_image_ports",
+    LIMITS,
+    FAIR_SHARE,
+)
+"""Inventory variables that hold for a whole resource group."""
+
+
+def pick(variables: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return those of *names* that are set."""
+    return {name: variables[name] for name in names if name in variables}
+
+
+@dataclass
+class GroupFacts:
+    """The hosts of a resource group and what they reported.
+
+    facts: by usable host, in inventory order. why_missing: for each other host why it has none, a sentence. known:
+    every host of the group. unreachable: those that could not be reached. inventory: variables of each host.
+    host_names: by session, what its record calls hosts that the inventory calls otherwise; here all is in the
+    inventory's names. scope: what belongs to the run.
+    """
+
+    facts: dict[str, HostFacts]
+    why_missing: dict[str, str]
+    known: list[str]
+    unreachable: list[str]
+    inventory: dict[str, dict[str, Any]]
+    host_names: dict[str, dict[str, str]] = field(default_factory=dict)
+    scope: Scope = EVERYTHING
+
+    @classmethod
+    def read(
+        cls,
+        answers: Mapping[str, FactsAnswer],
+        hostvars: Mapping[str, Any],
+        sick: Mapping[str, str] | None = None,
+        scope: Scope = EVERYTHING,
+    ) -> GroupFacts:
+        """Put together what hosts answered.
+
+        sick: hosts to leave out whatever they say, and why. scope: of the run. Raises InvalidInput where no host can be
+        reached.
+        """
+        reached = {name: answer for name, answer in answers.items() if not answer.unreachable}
+        unreachable = [name for name in answers if name not in reached]
+        if not reached:
+            raise InvalidInput.single(
+                "session_resource_group", ", ".join(unreachable), "None of its hosts can be reached."
+            )
+        facts = {}
+        why_missing = dict.fromkeys(unreachable, "It could not be reached.")
+        for name, answer in reached.items():
+            host = answer.host
+            if name not in (sick or {}) and host is not None and host.usable:
+                facts[name] = host
+            else:
+                problem = host.problem if host is not None else ""
+                why_missing[name] = (sick or {}).get(name) or problem or answer.why_not
+        inventory = {name: pick(hostvars[name], HOST_VARIABLES) for name in reached}
+        found, names = in_current_names(facts, answers)
+        return cls(found, why_missing, list(answers), unreachable, inventory, names, scope)
+
+    @property
+    def missing(self) -> list[str]:
+        """Hosts without facts, for whatever reason."""
+        return [name for name in self.known if name not in self.facts]
+
+    @property
+    def unusable(self) -> list[str]:
+        """Hosts that were reached and that no session can use now."""
+        return [name for name in self.missing if name not in self.unreachable]
+
+    def require(self, needed: Collection[str]) -> None:
+        """Raise InvalidInput for those of *needed* that were reached and cannot be used, or where no host can be."""
+        refused = [name for name in self.unusable if name in needed or not self.facts]
+        if refused:
+            raise InvalidInput(
+                Problem(f"host {name}", "not usable", f"{self.why_missing[name]} Or take it out of the resource group.")
+                for name in refused
+            )
+
+    @property
+    def warnings(self) -> list[str]:
+        """Which hosts are left out, and why, in full sentences."""
+        found = []
+        if self.unreachable:
+            found.append(f"Hosts that could not be reached are left out: {', '.join(self.unreachable)}.")
+        names: dict[str, list[str]] = {}
+        for name in self.unusable:
+            names.setdefault(self.why_missing[name], []).append(name)
+        return found + [
+            f"Hosts that cannot be used are left out: {', '.join(hosts)}. {why}" for why, hosts in names.items()
+        ]
+
+    @property
+    def recorded(self) -> dict[str, list[str]]:
+        """Ids of the sessions that each host has records of."""
+        return {name: [record.id for record in facts.records] for name, facts in self.facts.items()}
+
+    @cached_property
+    def identities(self) -> dict[str, str]:
+        """The own identity of each host that answers, empty where it has none."""
+        return {name: facts.identity for name, facts in self.facts.items()}
+
+    @property
+    def looked(self) -> dict[str, float]:
+        """When each host was looked at, by its own clock."""
+        return {name: facts.clock for name, facts in self.facts.items()}
+
+    @property
+    def launching(self) -> list[tuple[str, Reservation]]:
+        """What runs hold, with its host, for sessions that they may still be launching."""
+        return [
+            (host, held)
+            for host, facts in self.facts.items()
+            for held in facts.reservations
+            if held.stage != COMMITTED and held.expires is not None
+        ]
+
+    def retired(self, record: Record) -> list[str]:
+        """Return the witnesses of a session that runs which the inventory does not have any more; others have none."""
+        return [host for host in record.witnesses if host not in self.known and record.status == RUNNING]
+
+    def other_witnesses(self, record: Record) -> tuple[str, ...]:
+        """Return who is to decide in place of a session's witnesses; empty where these stay.
+
+        Others are added where some left the inventory, or where the site gives more by now. A host without a copy of
+        the record could agree to nothing, so `tell_name_hosts` gives it one first.
+        """
+        if record.status != RUNNING or not record.witnesses:
+            return ()
+        left = [host for host in record.witnesses if host in self.known]
+        if len(left) == len(record.witnesses) == NAME_HOSTS:
+            return ()
+        able = [host for host in self._name_hosts_here(record) if self._knows(host, record)]
+        found = tuple(dict.fromkeys([*left, *able]))[:NAME_HOSTS]
+        return () if {*found} == {*record.witnesses} else found
+
+    def _name_hosts_here(self, record: Record) -> list[str]:
+        """Return the hosts that follow from a session's name, of those that answer."""
+        return name_hosts(record.name, self.facts, self.identities)
+
+    def electors(self, record: Record, without_retired: bool) -> tuple[str, ...]:
+        """Return the hosts most of which have to agree to a change of a session that has lost a host.
+
+        without_retired: whether those do not count that the inventory does not have any more; whoever names the session
+        says that they are gone for good.
+        """
+        known = electors(record)
+        return (tuple(host for host in known if host in self.known) or record.hosts) if without_retired else known
+
+    def why_no_other_witnesses(self, record: Record, without_retired: bool) -> str:
+        """Return why others cannot take the place of witnesses that left the inventory, a sentence; else empty.
+
+        It takes most of the old ones, and all hosts of the session, which go by the new ones from then on.
+        """
+        known = self.electors(record, without_retired)
+        able = [host for host in known if host in self.facts and self._knows(host, record)]
+        if is_quorum(able, known, main_host(record)):
+            return ""
+        return (
+            f"Session {record.name} cannot go on without a host that it loses: of {', '.join(known)}, most of which "
+            f"have to agree to that, {', '.join(self.retired(record))} left the inventory. If they are gone for good, "
+            f"run the replace_lost playbook with -e session_name={record.name}."
+        )
+
+    def why_not_lost(self, record: Record, host: str, without_retired: bool = False) -> str:
+        """Return why a host of a session is not known to be lost, a sentence; empty where it is.
+
+        It is when most of the session's other hosts say that it is silent: this controller may be the one that is cut
+        off. They have to have been asked (``peers_of`` of host_info). Of two halves of a session the one with main1's
+        host goes on, the other does not. Only where a session has two hosts, the one without main1 goes on where no
+        witness hears the other. Most witnesses have to be in reach, as they have to agree to the change; one that has
+        lost its state may have agreed to another one. without_retired: as of `electors`.
+        """
+        others = [other for other in record.hosts if other != host]
+        here = [other for other in others if other in self.facts]
+        main, known = main_host(record), self.electors(record, without_retired)
+        silent = [other for other in here if host in self._silent_to(other, record)]
+        is_larger = is_quorum(silent, record.hosts, main)
+        # Of two hosts the one that is left has no majority, whoever it is; that of main1 needs none.
+        is_left = len(others) == 1 and bool(silent) and not is_larger
+        hear = [other for other in here if other not in silent]
+        hear += self._witnesses_hearing(record, host) if is_left else []
+        unable = [name for name in known if name not in self.facts or not self._knows(name, record)]
+        if hear:
+            reason = f"{', '.join(hear)} still hear it"
+        elif is_left and not record.witnesses:
+            reason = f"{others[0]} does not decide alone about the host of main1"
+        elif host in self.facts or 2 * len(silent) <= len(others) or not (is_larger or is_left):
+            reason = "too few other hosts of the session can be asked"
+        elif not is_quorum({*known} - {*unable}, known, main):
+            reason = f"most of {', '.join(known)} have to agree to that, and {', '.join(unable)} cannot be asked"
+            reason += ", or lost its record" if {*unable} & self.facts.keys() else ""
+        else:
+            return ""
+        return f"{host} does not count as lost, as {reason}."
+
+    @cached_property
+    def _copies(self) -> dict[str, dict[str, Record]]:
+        """The copies of each session's record, by id and host."""
+        found: dict[str, dict[str, Record]] = {}
+        for host, facts in self.facts.items():
+            for copy in facts.records:
+                found.setdefault(copy.id, {})[host] = copy
+        return found
+
+    def _copies_of(self, session_id: str) -> Mapping[str, Record]:
+        return self._copies.get(session_id, {})
+
+    def _knows(self, host: str, record: Record) -> bool:
+        """Tell whether a host that answers has a copy of a session's record."""
+        return host in self._copies_of(record.id)
+
+    def may_tell(self, host: str, record: Record) -> bool:
+        """Tell whether a host that may have forgotten a session may hear of it again.
+
+        A witness has agreed to something, maybe, and must not agree to something else. So it hears only what is
+        decided, and when all hosts of the session answer and know that. From then on nobody goes by what was before.
+        """
+        return host not in record.witnesses or self._is_known_to_all(record)
+
+    def _is_known_to_all(self, record: Record) -> bool:
+        copies = self._copies_of(record.id)
+        return all(host in copies and copies[host].revision == record.revision for host in record.hosts)
+
+    def own(self, cluster: ClusterState) -> list[Record]:
+        """Return the records of the sessions that belong to the run, by id, but for those that nobody can judge."""
+        return [
+            record
+            for key, record in sorted(cluster.records.items())
+            if self.scope.is_own(record) and key not in cluster.conflicts
+        ]
+
+    def pending(self, cluster: ClusterState) -> list[Record]:
+        """Return the sessions that wait, to start or to grow, and belong to the run."""
+        return [record for record in cluster.pending() if self.scope.is_own(record)]
+
+    def waiting_elsewhere(self, cluster: ClusterState) -> list[Record]:
+        """Return the sessions that wait and are left to runs for other groups."""
+        return [record for record in cluster.pending() if not self.scope.is_own(record)]
+
+    def _silent_to(self, host: str, record: Record) -> tuple[str, ...]:
+        """Return the hosts of a session that a host does not hear."""
+        return self.facts[host].silent_peers.get(record.id, ())
+
+    def _witnesses_hearing(self, record: Record, host: str) -> list[str]:
+        """Return the witnesses without a replica that hear a host of a session."""
+        return [
+            name
+            for name in record.witnesses
+            if name in self.facts
+            and name not in record.hosts
+            and record.id in self.facts[name].silent_peers
+            and host not in self._silent_to(name, record)
+        ]
+
+    def with_missing_hosts(self, cluster: ClusterState) -> list[Record]:
+        """Return the sessions that run and of which a host has not answered."""
+        return [
+            record
+            for record in self.own(cluster)
+            if record.status == RUNNING and any(host not in self.facts for host in record.hosts)
+        ]
+
+    def losses(self, cluster: ClusterState, but: str) -> list[str]:
+        """Return the ids of sessions that may have lost a host and do not wait for it. but: a name to leave out."""
+        not_waiting = {key for facts in self.facts.values() for key in facts.not_waiting}
+        missing = self.with_missing_hosts(cluster)
+        return [record.id for record in missing if record.id in not_waiting and record.name != but]
+
+    def unfinished(self, record: Record) -> list[str]:
+        """Return the replicas that are not where the last change of a session that runs has given them a place."""
+        if record.status != RUNNING or record.plan is None or record.change is None:
+            return []
+        there = {
+            (host, container.replica)
+            for host in record.hosts
+            if host in self.facts
+            for container in self.facts[host].containers
+            if container.session_id == record.id
+        }
+        return [
+            replica.name
+            for replica in record.replicas
+            if replica.name in record.change.places
+            and replica.host in self.facts
+            and (replica.host, replica.name) not in there
+        ]
+
+    def public_keys(self, record: Record) -> dict[str, Any]:
+        """Return what hosts know of the public keys of a session's replicas; each is right about its own."""
+        known = {host: facts.public_keys.get(record.id, {}) for host, facts in self.facts.items()}
+        found = {name: keys for of_host in known.values() for name, keys in of_host.items()}
+        homes = {replica.name: replica.host for replica in record.replicas}
+        found.update({name: known[host][name] for name, host in homes.items() if name in known.get(host, ())})
+        return {name: found[name] for name in homes if name in found}
+
+    def half_told(self, cluster: ClusterState) -> list[Record]:
+        """Return the sessions that run and whose newest revision a host lacks that has, or had, replicas of theirs.
+
+        Stubs are enough to tell.
+        """
+        found = []
+        for record in self.own(cluster):
+            copies = self._copies_of(record.id)
+            behind = any(host in copy.hosts and copy.revision < record.revision for host, copy in copies.items())
+            lacking = any(
+                host in self.facts and (host not in copies or copies[host].revision != record.revision)
+                for host in record.hosts
+            )
+            if record.status == RUNNING and (behind or lacking):
+                found.append(record)
+        return found
+
+    def tell_name_hosts(self, cluster: ClusterState) -> None:
+        """Let hosts know again whose name they forgot: those that gave up their part, or lost their state."""
+        in_group = {*self.known}
+        for key, record in sorted(cluster.records.items()):
+            if record.status != RUNNING or key in cluster.conflicts or key in cluster.undecided:
+                continue
+            if not self._is_known_to_all(record):
+                continue
+            is_own, left = self.scope.is_own(record), {*record.witnesses} & in_group
+            knows_name = name_hosts(record.name, self.known, self.identities) if is_own else []
+            if is_own and record.witnesses and len(left) < NAME_HOSTS:
+                knows_name += self._name_hosts_here(record)  # they can be witnesses then
+            for host in dict.fromkeys([*record.witnesses, *knows_name]):
+                if host in self.facts and host not in record.hosts and not self._knows(host, record):
+                    cluster.stubs.setdefault(host, []).append(stub_of(record))
+
+    def half_changed(self, cluster: ClusterState) -> list[Record]:
+        """Return the sessions whose last change was not finished, and whose hosts are all there.
+
+        Also those that get back what they had.
+        """
+        undecided = cluster.undecided
+        return [
+            record
+            for record in self.own(cluster)
+            if (record.id in undecided and undecided[record.id].before is not None)
+            or (
+                (record.id in undecided or self.unfinished(record)) and all(host in self.facts for host in record.hosts)
+            )
+        ]
+
+    def _leave_undecided(self, cluster: ClusterState, finishes: bool) -> None:
+        """Leave alone the sessions of which a change was begun, and most witnesses have not agreed to it.
+
+        finishes: whether the verb finishes or takes back that of a session whose witnesses can be asked.
+        """
+        for key, record in sorted(cluster.records.items()):
+            if record.status != RUNNING or not record.witnesses or key in cluster.conflicts:
+                continue
+            copies = self._copies_of(key)
+            main = main_host(record)
+            agreed = [
+                host
+                for host, copy in copies.items()
+                if copy.revision >= record.revision or {*copy.hosts} == {*record.hosts}
+            ]
+            if not self._is_begun(record, copies) or is_quorum(agreed, record.witnesses, main):
+                continue
+            missing = tuple(host for host in record.witnesses if host not in copies)
+            can_agree = is_quorum({*record.witnesses} - {*missing}, record.witnesses, main)
+            is_open = not is_quorum([*agreed, *missing], record.witnesses, main)
+            before = self._running_before(record, copies) if is_open else None
+            is_known = before is not None or not is_stub(record)
+            if can_agree:  # of a stub one of these has the whole
+                missing = tuple(host for host in record.hosts if host not in self.facts and not is_known)
+            cluster.leave_alone(key)
+            undecided = Undecided(
+                record.name,
+                key,
+                record.hosts,
+                record.witnesses,
+                missing,
+                tuple(host for host in record.witnesses if host in agreed),
+                before,
+            )
+            if finishes and can_agree and is_known:
+                cluster.undecided[key] = undecided
+                if before is not None and is_stub(record):
+                    # Of what was begun only the hosts are known, and nothing else is needed to take it back.
+                    cluster.records[key] = replace(
+                        before,
+                        revision=record.revision,
+                        shared_with=record.shared_with,
+                        witnesses=record.witnesses,
+                    )
+            else:
+                cluster.conflicts[key] = undecided
+
+    def _running_before(self, record: Record, copies: Mapping[str, Record]) -> Record | None:
+        """Return the record by which hosts run replicas that a newer one has given to others; None where none does."""
+        return latest(
+            copy
+            for host, copy in copies.items()
+            if copy.plan is not None and copy.status == RUNNING and copy.revision < record.revision
+            if host in copy.hosts and host not in record.hosts
+            if any(container.session_id == record.id for container in self.facts[host].containers)
+        )
+
+    def _is_begun(self, record: Record, copies: Mapping[str, Record]) -> bool:
+        """Tell whether the record may be that of a change which was not finished; a stub that of a replacement."""
+        if is_stub(record):
+            return any(
+                host in copy.hosts and host not in record.hosts and not is_stub(copy) and copy.status == RUNNING
+                for host, copy in copies.items()
+            )
+        if record.change is None:
+            return False
+        if record.change.kind != REPLACE:
+            return bool(self.unfinished(record))
+        # Of a host that does not answer nobody knows whether it has begun.
+        homes = {replica.host for replica in record.replicas if replica.name in record.change.places}
+        return not homes or bool(self.unfinished(record)) or not homes <= self.facts.keys()
+
+    def cluster_state(self, finishes: bool = True) -> ClusterState:
+        """Return what the hosts say together; sessions that have done their work or failed are ended in it.
+
+        finishes: whether the verb has witnesses agree to a replacement that was begun.
+        """
+        cluster = cluster_state(self.facts, self.missing, self.scope)
+        self._leave_undecided(cluster, finishes)
+        failures = self._failures()
+        for record in self.own(cluster):
+            if record.status != RUNNING or record.request is None or record.id in cluster.undecided:
+                continue
+            session_id = record.id
+            lost = [host for host in record.hosts if host not in self.facts and not self.why_not_lost(record, host)]
+            if lost and record.request.get("on_host_loss") == END:
+                self._end(cluster, record, ERROR, f"{', '.join(lost)} was lost, and session_on_host_loss is {END}.")
+                continue
+            batch, main_host = self._batch(record)
+            policy = record.request["failure_policy"]
+            last = end_of(policy, record.request["restart_limit"], failures.get(session_id, []))
+            # What replicas do once the batch command has ended is no failure; what it was lost by is.
+            if batch and batch.requeue and batch.problem and _rounds(record) >= MOST_ROUNDS - 1:
+                why = f"Its batch command was not started in {MOST_ROUNDS} rounds."
+                last_one = f"The last was {batch.replica} on {main_host}, with exit code {batch.exit_code}."
+                self._end(cluster, record, ERROR, f"{why} {last_one} {batch.problem}")
+            elif batch and batch.requeue:
+                why = "Its batch command was stopped, to begin anew without a host that is drained."
+                if batch.problem:
+                    why = f"{NOT_STARTED} {batch.problem}"
+                ticket = record.queue or QueueTicket(next_number(cluster.pending()))
+                self._end(cluster, record, PENDING, why, plan=None, hosts=(), queue=ticket)
+            elif batch and batch.status == ENDED_JOB and not (last and last.stopped):
+                why = failure_of(batch, main_host)
+                self._end(cluster, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
+            elif last is not None:
+                self._end(cluster, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
+            elif batch and batch.status == LOST:
+                self._end(cluster, record, ERROR, f"Its batch command has ended. {failure_of(batch, main_host)}")
+            elif why := why_over(record.request, self._times(record)):
+                self._end(cluster, record, TERMINATED, why)
+        return cluster
+
+    def _times(self, record: Record) -> list[PartTimes | None]:
+        """Return what each host of a session tells of its time; None for one that tells nothing."""
+        return [self.facts[host].times.get(record.id) if host in self.facts else None for host in record.hosts]
+
+    def to_requeue(self, cluster: ClusterState, hosts: Collection[str]) -> dict[str, str]:
+        """Return the ids of the batch sessions on *hosts* that run, and the host of the command of each."""
+        found = {}
+        for session_id, record in sorted(cluster.records.items()):
+            if record.status != RUNNING or record.request is None or not {*record.hosts} & {*hosts}:
+                continue
+            if session_id in cluster.conflicts:
+                continue
+            if record.request["batch_command"]:
+                found[session_id] = record.replicas[0].host
+        return found
+
+    def _end(self, cluster: ClusterState, record: Record, status: str, why: str, **changes: Any) -> None:
+        """Let a session that runs have ended, or wait again, with nothing left but its record."""
+        session_id = record.id
+        ended = advance(record, status, why, report=(why,), **changes)
+        cluster.records[session_id] = cluster.changed[session_id] = ended
+        for host, facts in self.facts.items():
+            others = [removal for removal in cluster.orphaned.get(host, []) if removal.session_id != session_id]
+            # Hosts that carry none of it have the rules that kept others out.
+            if host in record.hosts or session_id in facts.objects:
+                removal = Removal(session_id, record.name, True, f"The session is {status}: {why}", ended.revision)
+                cluster.orphaned[host] = [*others, removal]
+
+    def settled(self, cluster: ClusterState) -> list[str]:
+        """Return the ids of sessions that have ended for good: whoever could know them as they were says so as well.
+
+        Of one that ran these are its hosts, of one that waited all of the group: each had all of it. While one of them
+        is away the line stays, or it would bring back a session that nobody knows to have ended.
+        """
+        copies: dict[str, list[Record]] = {}
+        for facts in self.facts.values():
+            for record in facts.records:
+                copies.setdefault(record.id, []).append(record)
+        busy = {key for facts in self.facts.values() for key in facts.objects}
+        busy |= {held.claim.session_id for facts in self.facts.values() for held in facts.reservations}
+        sound = {host for host, facts in self.facts.items() if not facts.damaged and not facts.ledger_is_damaged}
+        return [
+            key
+            for key, known in sorted(copies.items())
+            if key in cluster.records
+            and self.scope.is_own(cluster.records[key])
+            and key not in busy
+            and all(record.status in ENDED for record in known)
+            and {*cluster.records[key].hosts, *(self.known if cluster.records[key].queue else ())} <= sound
+        ]
+
+    def _batch(self, record: Record) -> tuple[JobOutcome | None, str]:
+        """Return what main1's host says of the batch command of a session that runs, None where nothing; and it."""
+        if not record.request["batch_command"]:
+            return None, ""
+        host = record.replicas[0].host
+        return self.facts[host].batches.get(record.id) if host in self.facts else None, host
+
+    def _failures(self) -> dict[str, list[Failure]]:
+        found: dict[str, list[Failure]] = {}
+        for host, facts in self.facts.items():
+            for container in facts.containers:
+                if container.failure:
+                    failure = Failure(container.replica, host, **vars(container.failure))
+                    found.setdefault(container.session_id, []).append(failure)
+        return found
+
+    def shares(self, policy: FairShare) -> Shares:
+        """Return how owners stand by what the hosts have counted."""
+        return Shares.of(policy, [facts.use for facts in self.facts.values()])
+
+    def used_by(self, owner: str, cluster: ClusterState, without_name: str) -> Amounts:
+        """Return what the sessions of *owner* have, waiting ones included, the one of this name left out."""
+        held: dict[str, Amounts] = {}
+        for facts in self.facts.values():
+            for reservation in facts.reservations:
+                claim = reservation.claim
+                accelerators = ((kind, len(names)) for kind, names in claim.devices if kind != PINNED)
+                amounts = Amounts(0, claim.replicas, claim.cpus, claim.memory, tuple(sorted(accelerators)))
+                held[claim.session_id] = held.get(claim.session_id, Amounts()).plus(amounts)
+        used = Amounts()
+        for session_id, record in cluster.records.items():
+            if record.owner == owner and record.name != without_name and record.status not in ENDED:
+                used = used.plus(Amounts(1))
+                if session_id in held:
+                    used = used.plus(held[session_id])
+                elif record.request is not None:
+                    with suppress(InvalidInput):  # a newer release's values: it counts as a session alone
+                        requested = amounts_of(Request.from_dict(record.request, newer_too=True))
+                        used = used.plus(replace(requested, sessions=0))
+        return used
+
+
+def _rounds(record: Record) -> int:
+    """Return how often the batch command of a session was not started and began anew, as its history tells."""
+    return sum(entry.reason.startswith(NOT_STARTED) for entry in record.history)
+
+
+def waiting_session(
+    session_id: str,
+    request: Request,
+    number: int,
+    owner: str,
+    shares: Shares,
+    is_head: bool = False,
+    unfit: Mapping[str, str] | None = None,
+) -> Waiting:
+    """Return a session that wants to start as the queue sees it. shares: of owners. unfit: of `unfit_hosts`."""
+    use, cost, obstacles = shares.use.get(owner, 0.0), shares.cost(request), unfit or {}
+    slots = dict.fromkeys(obstacles, 0)
+    return Waiting(session_id, request, number, owner, use, cost, is_head, slots, obstacles)
+
+
+def waiting_of(
+    records: list[Record], shares: Shares, hosts_facts: Mapping[str, HostFacts]
+) -> tuple[list[Waiting], list[str]]:
+    """Return the pending sessions of *records*, and for each that cannot be read why, by name. shares: of owners."""
+    waiting, problems = [], []
+    for record in records:
+        try:
+            require_known(record)
+            growth = None if record.growth is None else growth_of(record, hosts_facts)
+            request = Request.from_dict(record.request) if growth is None else growth[0]
+            unfit = unfit_hosts(request, hosts_facts)
+            number, owner = record.queue_number, record.owner
+            session = waiting_session(record.id, request, number, owner, shares, record.is_head, unfit)
+            waiting.append(session if growth is None else replace(session, slots=growth[1], obstacles=growth[2]))
+        except CoreError as error:
+            problems.append(f"The pending session {record.name} is left out of the queue: {error}")
+    return waiting, problems
+
+
+def cleanup_actions(
+    group: GroupFacts, cluster: ClusterState, removals: Mapping[str, list[Removal]], expires: bool = False
+) -> dict[str, Any]:
+    """Return what hosts have to do to clean up (core.verbs.cleanup); nothing where there is nothing to do.
+
+    records: to write everywhere. stubs, removals: by host. forget: ids whose tombstones have done their work. settled:
+    sessions of which the line may expire; that is done along with the rest, by itself only with *expires*. recorded: by
+    host, the sessions that it had records of when this was judged.
+    """
+    removed = {removal.session_id for host_removals in removals.values() for removal in host_removals}
+    settled = [key for key in group.settled(cluster) if key not in removed]
+    work = {
+        "records": [encode(kept_by(cluster.changed[key], group.known)) for key in sorted(cluster.changed)],
+        "stubs": {host: encode(cluster.stubs[host]) for host in sorted(cluster.stubs)},
+        "removals": {
+            host: [removal.to_dict() for removal in host_removals]
+            for host, host_removals in sorted(removals.items())
+            if host_removals
+        },
+        "forget": cluster.cleaned,
+    }
+    is_needed = any(work.values()) or (expires and settled)
+    return {**work, "settled": settled, "recorded": group.recorded} if is_needed else {}

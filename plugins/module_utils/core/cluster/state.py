@@ -1,0 +1,517 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the hosts of a resource group say together: which sessions there are, and what nobody owns any more.
+
+No host knows the whole. A copy of a record may be old, a launch may have been killed half-way, a host may have been
+away while its session was torn down. `cluster_state` puts the hosts' facts together and judges; where a host that could
+know better is not there, it leaves things as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ..model import record as records
+from ..model.claims import COMMITTED
+from ..model.record import ENDED, PENDING, PREPARING, RUNNING, Record, group_of
+from ..rules.quorum import electors, is_quorum, main_host
+from ..rules.scope import EVERYTHING, Scope
+from ..values.errors import RenamedHost, printable
+
+if TYPE_CHECKING:
+    from ..model.facts import HostFacts
+CONTAINER, NETWORK, LINK, RULES, STATE, LEASE = "container", "network", "link", "rules", "state", "lease"
+"""Kinds of things of a session that a host reports in ``objects``: RULES are those of its firewall, STATE is its folder
+in the state directory, LEASE an entry of the ledger that has run out and holds nothing."""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What has to go from one host.
+
+    keep_record: its record stays. undo: what its launch made of data goes, as far as it is empty. why: one sentence for
+    people. revision: the newest that this was judged by; whoever removes leaves alone what has a newer record by then.
+    None for what goes whatever has become of it.
+    """
+
+    session_id: str
+    session_name: str
+    keep_record: bool
+    why: str
+    revision: int | None = None
+    undo: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "session_id": self.session_id,
+            "session_name": self.session_name,
+            "keep_record": self.keep_record,
+            "why": self.why,
+            "revision": self.revision,
+            "undo": self.undo,
+        }
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """A host of which the inventory and a session that runs on it have different names.
+
+    host: the inventory's name. known_as: the session's, which the host wrote down.
+    """
+
+    host: str
+    known_as: str
+    session_name: str
+
+    @property
+    def problem(self) -> str:
+        """One sentence for people."""
+        return (
+            f"The host that the inventory calls {self.host} is {printable(self.known_as)} in session "
+            f"{self.session_name}, which runs there."
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do next, a sentence."""
+        return f"Call it {printable(self.known_as)} in the inventory again, or tear the session down first."
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A host that has the identity of another one. host, other: the inventory's names."""
+
+    host: str
+    other: str
+
+    @property
+    def problem(self) -> str:
+        """One sentence for people."""
+        return f"{self.other} and {self.host} are one host by their identity: the inventory has two names for it."
+
+    @property
+    def advice(self) -> str:
+        """What to do next, a sentence."""
+        return (
+            "Leave one of them out; if the disk of one is a copy of the other's, remove the containers of sessions and "
+            "the state directory from the copy and run the prepare_hosts playbook."
+        )
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A session that two runs changed that did not know of each other: one revision of its record has two contents.
+
+    sides: hosts that have each of the contents, and those that carry the session by it. Nobody can say which is right.
+    """
+
+    session_name: str
+    session_id: str
+    revision: int
+    sides: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+
+    @property
+    def problem(self) -> str:
+        """One sentence for people."""
+        sides = [f"on {', '.join(hosts)} by the record of {', '.join(copies)}" for copies, hosts in self.sides]
+        return (
+            f"Session {self.session_name} ({self.session_id}) was changed in two ways at once, in revision "
+            f"{self.revision}: it runs {' and '.join(sides)}."
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do next, two sentences."""
+        return (
+            "No verb starts or removes anything of it. Tear it down and launch it again; or, to keep one side, remove "
+            f"its containers and sessions/{self.session_id} below the state directory on the hosts of the other side, "
+            "and run the repair playbook."
+        )
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """A session that was to be changed by a run that ended before most witnesses had agreed to that.
+
+    hosts: those that it has by what was begun. witnesses: those most of which have to agree. missing: which of them
+    cannot be asked, where the others are too few; else hosts that have the record, where no other has. agreed: which of
+    them have agreed to it. before: the record as it was, where it is certain that too few have, and a host that was
+    taken for lost answers and runs its replicas.
+    """
+
+    session_name: str
+    session_id: str
+    hosts: tuple[str, ...]
+    witnesses: tuple[str, ...]
+    missing: tuple[str, ...]
+    agreed: tuple[str, ...] = ()
+    before: Record | None = None
+
+    @property
+    def problem(self) -> str:
+        """One sentence for people."""
+        return (
+            f"Session {self.session_name} ({self.session_id}) was to go on with {', '.join(self.hosts)}, and most of "
+            f"{', '.join(self.witnesses)} have not agreed to that."
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do next, one or two sentences."""
+        away = f"Bring back {', '.join(self.missing)}; then the" if self.missing else "The"
+        return (
+            f"{away} schedule_pending playbook finishes it, or takes it back if a lost host is there again. Until "
+            "then nothing of it is started or removed."
+        )
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
+@dataclass
+class ClusterState:
+    """The sessions of a resource group.
+
+    records: the right copy of every session that was not torn down, by id. orphaned: by host, what a killed launch or
+    an unfinished teardown left, and every verb may remove. leaked: by host, what no record explains; `gc` removes it.
+    changed: new revisions that every host has to be told. stubs: by host, what takes the place of an old copy.
+    alone: ids of sessions of which stub records are all that is left, as far as one look tells: hosts that were asked
+    first may have begun with one since. cleaned: tombstones that have done their work, by id. unknown: ids that only
+    hosts which cannot be reached could explain, and why. renamed: hosts of which it is not clear who is who.
+    conflicts: by id, sessions that no verb touches, as it is not known which hosts they have. undecided: by id, those
+    of which the verb finishes or takes back what was begun, and nothing is removed before that.
+    """
+
+    records: dict[str, Record] = field(default_factory=dict)
+    orphaned: dict[str, list[Removal]] = field(default_factory=dict)
+    leaked: dict[str, list[Removal]] = field(default_factory=dict)
+    changed: dict[str, Record] = field(default_factory=dict)
+    stubs: dict[str, list[Record]] = field(default_factory=dict)
+    alone: set[str] = field(default_factory=set)
+    cleaned: list[str] = field(default_factory=list)
+    unknown: dict[str, str] = field(default_factory=dict)
+    renamed: list[Renamed | Twin] = field(default_factory=list)
+    conflicts: dict[str, Conflict | Undecided] = field(default_factory=dict)
+    undecided: dict[str, Undecided] = field(default_factory=dict)
+
+    def check_names(self) -> None:
+        """Raise RenamedHost where it is not clear which host of the inventory a session's record means.
+
+        A host that only has another name by now is none of them (`host_names`).
+        """
+        if self.renamed:
+            raise RenamedHost(map(str, self.renamed))
+
+    def leave_alone(self, key: str) -> None:
+        """Let nothing of a session be removed, or be told to hosts."""
+        self.changed.pop(key, None)
+        self.orphaned = {
+            host: [removal for removal in removals if removal.session_id != key]
+            for host, removals in self.orphaned.items()
+        }
+        self.stubs = {host: [stub for stub in stubs if stub.id != key] for host, stubs in self.stubs.items()}
+
+    def forget(self, session_id: str) -> None:
+        """Let stub records of a session go with what every verb may remove, and its name be free."""
+        self.records.pop(session_id, None)
+        for host, removals in self.leaked.items():
+            mine = [removal for removal in removals if removal.session_id == session_id]
+            self.leaked[host] = [removal for removal in removals if removal not in mine]
+            self.orphaned.setdefault(host, []).extend(mine)
+
+    def named(self, name: str) -> list[Record]:
+        """Return the records of the sessions of this name, by id."""
+        return [self.records[key] for key in sorted(self.records) if self.records[key].name == name]
+
+    def pending(self) -> list[Record]:
+        """Return the records of the sessions that wait, to start or to grow."""
+        return [
+            record
+            for _key, record in sorted(self.records.items())
+            if record.status == PENDING
+            or (record.growth is not None and record.request is not None and record.id not in self.conflicts)
+        ]
+
+
+class _Session:
+    """What all hosts say of one session."""
+
+    def __init__(self, session_id: str) -> None:
+        self.id = session_id
+        self.name = ""
+        self.copies: dict[str, Record] = {}
+        self.objects: dict[str, set[str]] = {}
+        self.stages: dict[str, str] = {}
+        self.host_names: dict[str, str] = {}
+
+    @property
+    def hosts(self) -> list[str]:
+        """Hosts that have anything of it."""
+        return sorted({*self.copies, *self.objects, *self.stages})
+
+    @property
+    def is_being_launched(self) -> bool:
+        """Whether a launch that may still be at work holds room for it."""
+        return any(stage != COMMITTED for stage in self.stages.values())
+
+    def parts(self, host: str) -> set[str]:
+        """Return what a host has of it beyond the rules that keep others out, which every host of the group has."""
+        return self.objects.get(host, set()) - {RULES}
+
+    def has(self, *kinds: str) -> bool:
+        """Whether any host has any of these kinds."""
+        return any(kind in found for found in self.objects.values() for kind in kinds)
+
+
+def cluster_state(
+    facts_by_host: Mapping[str, HostFacts], unreachable: Collection[str] = (), scope: Scope = EVERYTHING
+) -> ClusterState:
+    """Judge what the hosts report.
+
+    facts_by_host: of the usable hosts. unreachable: hosts of the group that did not answer. scope: of the run; what is
+    not its own may be at work on hosts outside the group, so nothing follows for it.
+    """
+    result = ClusterState()
+    first: dict[str, str] = {}
+    for host, facts in facts_by_host.items():
+        if facts.identity and first.setdefault(facts.identity, host) != host:
+            result.renamed.append(Twin(host, first[facts.identity]))
+    tombstones = {tombstone.id: tombstone for facts in facts_by_host.values() for tombstone in facts.tombstones}
+    # A host whose ledger cannot be read does not tell who is at work there.
+    unheard = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.ledger_is_damaged)}
+    sessions = _sessions(facts_by_host)
+    for session in sessions:
+        if session.id in tombstones:
+            for host in session.hosts:
+                why = "It was torn down while this host could not be reached."
+                _add(result.orphaned, host, Removal(session.id, session.name, False, why))
+            continue
+        best = _right_copy(session.copies)
+        if best is None or scope.is_own(best):
+            _judge(result, session, set(facts_by_host), unheard)
+        else:
+            result.records[session.id] = best
+            _judge_left_over(result, session, best, set(facts_by_host) - unheard, scope)
+        _judge_names(result, session)
+    here = {session.id for session in sessions}
+    for key, tombstone in sorted(tombstones.items()):
+        # A host that left the group may come back, so its tombstone stays.
+        if key not in here and set(tombstone.hosts) <= set(facts_by_host) - unheard:
+            result.cleaned.append(key)
+    return result
+
+
+def _sessions(facts_by_host: Mapping[str, HostFacts]) -> list[_Session]:
+    found: dict[str, _Session] = {}
+    for host, facts in facts_by_host.items():
+        for record in facts.records:
+            session = found.setdefault(record.id, _Session(record.id))
+            session.copies[host] = record
+            session.name = record.name
+        for key, parts in facts.objects.items():
+            session = found.setdefault(key, _Session(key))
+            session.objects[host] = set(parts.kinds)
+            session.name = session.name or parts.name
+        for held in facts.reservations:
+            claim = held.claim
+            session = found.setdefault(claim.session_id, _Session(claim.session_id))
+            session.stages[host] = held.stage
+            session.name = session.name or claim.session_name
+        for key, name in facts.host_names.items():
+            if key in found:
+                found[key].host_names[host] = name
+    return [found[key] for key in sorted(found)]
+
+
+def _right_copy(copies: Mapping[str, Record]) -> Record | None:
+    """Return the right one of the copies that hosts have.
+
+    A host that was cut off and replaced keeps time on, and may end its part in the revision in which the others go on.
+    """
+    at_work = records.latest(copy for copy in copies.values() if copy.status not in ENDED)
+
+    def is_replaced(host: str, copy: Record) -> bool:
+        if at_work is None or copy.status not in ENDED or copy.revision > at_work.revision:
+            return False
+        return host in copy.hosts and host not in at_work.hosts
+
+    return records.latest(copy for host, copy in copies.items() if not is_replaced(host, copy))
+
+
+def _rivals(copies: Mapping[str, Record], best: Record) -> list[dict[str, Record]]:
+    """Return the contents of the newest revision of a session at work, each by the hosts that have it.
+
+    A stub is one of the whole record that has its hosts.
+    """
+    newest = [
+        (host, copy)
+        for host, copy in sorted(copies.items())
+        if copy.revision == best.revision and copy.status == RUNNING
+    ]
+    found: list[dict[str, Record]] = []
+    for host, copy in sorted(newest, key=lambda entry: records.is_stub(entry[1])):
+        for content in found:
+            if not records.differs(copy, next(iter(content.values()))):
+                content[host] = copy
+                break
+        else:
+            found.append({host: copy})
+    return found
+
+
+def _decided(rivals: list[dict[str, Record]]) -> dict[str, Record] | None:
+    """Return the content to which most of the session's witnesses have agreed, None where that is not known."""
+    for content in rivals:
+        first = next(iter(content.values()))
+        if first.witnesses and is_quorum(content, electors(first), main_host(first)):
+            return content
+    return None
+
+
+def _judge(result: ClusterState, session: _Session, reached: set[str], unreachable: set[str]) -> None:
+    best = _right_copy(session.copies)
+    if best is None:
+        _judge_unrecorded(result, session, unreachable)
+        return
+    rivals = _rivals(session.copies, best) if best.status == RUNNING else []
+    decided = _decided(rivals) if len(rivals) > 1 else None
+    if decided is not None:
+        best = next(iter(decided.values()))
+    result.records[session.id] = best
+    if len(rivals) > 1 and decided is None and not records.is_stub(best):
+        sides = tuple((tuple(content), next(iter(content.values())).hosts) for content in rivals)
+        result.conflicts[session.id] = Conflict(session.name, session.id, best.revision, sides)
+        return
+    # Of a host that the group does not have one that does not answer may be the new name.
+    missing = sorted(host for host in best.hosts if host in unreachable or (unreachable and host not in reached))
+    if session.is_being_launched:
+        return
+    # One from the queue has its old record until it starts.
+    half = best.status == RUNNING and any(
+        copy.status in (PENDING, PREPARING) and host in best.hosts and session.stages.get(host) != COMMITTED
+        for host, copy in session.copies.items()
+    )
+    if half or (best.status == PREPARING and COMMITTED not in session.stages.values()):
+        if missing:
+            result.unknown[session.id] = (
+                f"The launch of session {session.name} was not finished, and {', '.join(missing)} cannot be asked "
+                "whether anybody still works on it."
+            )
+            return
+        why = "Its launch was not finished, and nobody works on it any more."
+        if best.queue is None:
+            del result.records[session.id]
+        else:
+            # Of what it has started a host may have told a stub only; who was still at it has told the whole.
+            whole = records.latest(copy for copy in session.copies.values() if not records.is_stub(copy)) or best
+            result.records[session.id] = result.changed[session.id] = records.advance(
+                replace(whole, revision=best.revision), PENDING, why, plan=None, hosts=(), report=(why,)
+            )
+        revision = result.changed.get(session.id, best).revision
+        for host in session.hosts:
+            keep = best.queue is not None
+            _add(result.orphaned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
+    elif best.status in (PENDING, *ENDED):
+        at_work = [copy.revision for copy in session.copies.values() if copy.status not in ENDED]
+        if best.status in ENDED and at_work:
+            # One of its hosts has ended it by itself, or one was away when it was ended.
+            newest = max(best.revision, *(revision + 1 for revision in at_work))
+            best = result.records[session.id] = result.changed[session.id] = replace(best, revision=newest)
+        for host in session.hosts:
+            if session.objects.get(host, set()) - {STATE} or host in session.stages:
+                why = f"The session is {best.status} and carries no replicas."
+                _add(result.orphaned, host, Removal(session.id, session.name, True, why, best.revision))
+    if best.status == RUNNING and not records.is_stub(best):
+        for host in session.hosts:
+            if host not in best.hosts and session.host_names.get(host) not in best.hosts:
+                _judge_elsewhere(result, session, host, best, reached)
+    if best.status == RUNNING and records.is_stub(best) and not missing:
+        is_missing = not any(session.parts(host) or host in session.stages for host in best.hosts)
+        if is_missing and set(best.hosts) <= reached and not session.has(CONTAINER):
+            result.alone.add(session.id)
+            for host in session.hosts:
+                why = f"Only stub records of it are left; its hosts {', '.join(best.hosts)} have nothing of it."
+                _add(result.leaked, host, Removal(session.id, session.name, False, why, best.revision))
+
+
+def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: Record, reached: set[str]) -> None:
+    """Judge a host that carries no replica of a session that runs: an old copy there becomes a stub.
+
+    One that has containers and has lost what the session calls it may be one of the session's hosts by another name.
+    """
+    missing = [name for name in best.hosts if name not in reached]
+    if missing and host not in session.host_names and CONTAINER in session.parts(host):
+        result.unknown[session.id] = (
+            f"Session {session.name} has containers on {host}, which may be what it knows as {', '.join(missing)}."
+        )
+        return
+    if session.parts(host) or host in session.stages:
+        why = f"The session runs on {', '.join(best.hosts)} by now."
+        _add(result.orphaned, host, Removal(session.id, session.name, True, why, best.revision))
+    copy = session.copies.get(host)
+    if copy is None or records.is_stub(copy):
+        return
+    if copy.revision < best.revision or (copy.revision == best.revision and records.differs(copy, best)):
+        result.stubs.setdefault(host, []).append(records.stub_of(best))
+
+
+def _judge_left_over(result: ClusterState, session: _Session, best: Record, reached: set[str], scope: Scope) -> None:
+    """Judge copies of a session of another group that only hosts outside that group have.
+
+    No teardown for that group finds them. Whoever launches a session has its record on hosts of its group first.
+    """
+    meant = {*scope.groups.get(group_of(best), ()), *best.hosts}
+    is_gone = scope.has_group(best) and meant <= reached and meant.isdisjoint(session.hosts)
+    if is_gone and not session.is_being_launched and not session.has(CONTAINER):
+        for host in session.hosts:
+            why = f"No host of resource group {printable(group_of(best))}, to which it belongs, has anything of it."
+            _add(result.leaked, host, Removal(session.id, session.name, False, why, best.revision))
+
+
+def _judge_names(result: ClusterState, session: _Session) -> None:
+    """Tell which hosts carry a session that is at work under a name that is not clear (`host_names`).
+
+    What a host wrote down counts where the session's record names it so, or where there is no record to compare with.
+    """
+    record = result.records.get(session.id)
+    if record is None and not session.has(CONTAINER):
+        return
+    if record is not None and record.status not in (PREPARING, RUNNING):
+        return
+    for host, name in sorted(session.host_names.items()):
+        if name != host and (record is None or name in record.hosts):
+            result.renamed.append(Renamed(host, name, session.name))
+
+
+def _judge_unrecorded(result: ClusterState, session: _Session, unreachable: set[str]) -> None:
+    if session.is_being_launched:
+        return
+    if session.has(CONTAINER):
+        # A state directory was lost: what the labels say can make the record anew, and containers may be at work.
+        result.unknown[session.id] = f"Session {session.name} has containers, and no reachable host has its record."
+    elif unreachable:
+        result.unknown[session.id] = (
+            f"Parts of session {session.name} have no record on a reachable host; {', '.join(sorted(unreachable))} "
+            "cannot be reached."
+        )
+    else:
+        for host in session.hosts:
+            why = "No host has a record or a container of it."
+            _add(result.leaked, host, Removal(session.id, session.name, False, why, 0))
+
+
+def _add(removals: dict[str, list[Removal]], host: str, removal: Removal) -> None:
+    removals.setdefault(host, []).append(removal)

@@ -1,0 +1,982 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What is wrong with the hosts of a group before a session is launched there, judged from what they observed.
+
+Wherever a launch has a rule, it is that rule which judges here, so the two cannot disagree.
+
+An observation of a host (`host.preflight.examine`): root, engine, problem, host (the facts that a launch plans with, or
+why it has none), kernel, clock, disks, packages, underlay, roots, encryption, nvidia. None or a missing key means that
+nobody could look.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..cluster.host_names import in_current_names
+from ..cluster.state import cluster_state
+from ..model.decode import decode
+from ..model.facts import HostFacts, Underlay, read_facts
+from ..model.record import OverlayTunnel
+from ..model.request import Request, parse_request
+from ..rules import images
+from ..rules.addressing import MAXIMUM_VNI, choose_subnets, parse_port_pool, parse_ssh_ports, parse_vni_pool
+from ..rules.admission import REMAPPED
+from ..rules.build import overlay_mtu
+from ..rules.capacity import hosts_from_facts
+from ..rules.data import NETWORK_FILESYSTEMS, data_of_hosts, exposed, mount_problems, roots_of, sharing_problems
+from ..rules.endpoints import engine_without_rules
+from ..rules.neighbours import MAX_REPLICAS, neighbour_limits, parse_max_replicas
+from ..rules.site import Settings
+from ..values import image_names
+from ..values.errors import CoreError, InvalidInput, Problem
+from ..values.parse import is_given, parse_bool, parse_integer, split_list
+from ..values.resources import PINNED, count_devices, format_memory, parse_memory
+from .findings import ERROR, WARNING, Check, Finding, Pair
+from .matrix import Measured, slow_pairs
+from .probe_plan import MOST_HOSTS, ProbePlan, offsets
+
+PREPARE = "Run the prepare_hosts playbook for it."
+REQUEST_VARIABLES = ("session_image", "session_image_pull", "session_roles", "session_mounts", "session_encrypted")
+"""Variables of a request that preflight heeds, if they are given."""
+NO_IMAGE = "none"
+MATRIX = "matrix"
+"""The check whose pairs are those that were measured."""
+LEAST_INODES = 0.01
+"""Fraction of a file system's files that has to be free."""
+FULL_TABLE = 0.8
+"""Fraction of the connections that the kernel can follow, of which more is too many."""
+
+Facts = Mapping[str, Mapping[str, Any]]
+
+
+def _integer(least: int, most: int) -> Callable[[str, Any], int]:
+    return lambda variable, value: parse_integer(variable, value, least, most)
+
+
+READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "strict": parse_bool,
+    "matrix": parse_bool,
+    "clock_seconds": _integer(1, 3600),
+    "disk_free": lambda _variable, value: parse_memory(value),
+    "peers": _integer(1, 10000),
+    "matrix_rounds": _integer(1, 10000),
+    "matrix_seconds": _integer(1, 60),
+    "matrix_bytes": lambda _variable, value: parse_memory(value),
+    "matrix_ratio": _integer(2, 1000),
+    "shared_folders": lambda _variable, value: split_list(value),
+}
+"""By the name of a variable without its prefix what reads it."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be looked at. The variables ``preflight_*``, and those of a request.
+
+    clock_seconds: that a clock may be wrong. disk_free: bytes that have to be free. peers: most hosts that each host
+    tries. matrix_*: of the matrix, with the most bytes and seconds of one direction of a pair.
+    """
+
+    request: Request
+    has_image: bool
+    strict: bool = False
+    matrix: bool = False
+    clock_seconds: int = 2
+    disk_free: int = 5 * 1024**3
+    peers: int = 400
+    matrix_rounds: int = 16
+    matrix_seconds: int = 1
+    matrix_bytes: int = 1024**3
+    matrix_ratio: int = 2
+
+    @classmethod
+    def from_variables(cls, variables: Mapping[str, Any]) -> Options:
+        """Read the variables, all problems together (InvalidInput)."""
+        problems: list[Problem] = []
+        values: dict[str, Any] = {}
+        for key, reader in READERS.items():
+            variable = f"preflight_{key}"
+            if is_given(variables.get(variable)):
+                try:
+                    values[key] = reader(variable, variables[variable])
+                except InvalidInput as error:
+                    problems.extend(error.problems)
+                except ValueError as error:
+                    problems.append(Problem(variable, variables[variable], str(error)))
+        wanted = {name: variables[name] for name in REQUEST_VARIABLES if is_given(variables.get(name))}
+        has_image = "session_image" in wanted or "session_roles" in wanted
+        folders = values.pop("shared_folders", [])
+        request = None
+        try:
+            mounts = split_list(wanted.get("session_mounts") or [])
+            mounts += [
+                {"source": folder, "target": f"/preflight/{number}", "shared": True}
+                for number, folder in enumerate(folders)
+            ]
+            basis = {"session_name": "preflight", "session_image": NO_IMAGE, **wanted, "session_mounts": mounts}
+            request = parse_request(basis)
+        except InvalidInput as error:
+            problems.extend(error.problems)
+        except ValueError as error:
+            problems.append(Problem("session_mounts", wanted.get("session_mounts"), str(error)))
+        if problems or request is None:
+            raise InvalidInput(problems)
+        return cls(request, has_image, **values)
+
+    @property
+    def images(self) -> list[str]:
+        """The images to look for."""
+        return sorted({role.image for role in self.request.roles} - {NO_IMAGE}) if self.has_image else []
+
+    @property
+    def paths(self) -> list[str]:
+        """The folders to look at."""
+        return sorted({mount.source for mount in self.request.mounts if mount.source is not None})
+
+    @property
+    def volumes(self) -> list[str]:
+        """The volumes to look at."""
+        return sorted({mount.volume for mount in self.request.mounts if mount.volume is not None})
+
+
+# ---- the probe plan --------------------------------------------------------------------------------------------------
+
+
+def plan_probe(observed: Facts, settings: Settings, most: int, seed: int) -> ProbePlan:
+    """Return who tries whom. Hosts whose underlay is not known, or of another family than most have, are left out."""
+    underlays = {
+        host: decode(Underlay, host_facts["underlay"], f"The underlay of {host}")
+        for host, host_facts in observed.items()
+        if host_facts.get("underlay")
+    }
+    versions = Counter(":" in underlay.address for underlay in underlays.values())
+    family = versions.most_common(1)[0][0] if versions else False
+    addresses = Counter(underlay.address for underlay in underlays.values())
+    left_out: dict[str, str] = {}
+    kept: dict[str, dict[str, Any]] = {}
+    for host, underlay in underlays.items():
+        try:
+            session_mtu = overlay_mtu({host: underlay})
+        except InvalidInput as error:
+            left_out[host] = str(error)
+            continue
+        if (":" in underlay.address) == family and addresses[underlay.address] == 1:
+            kept[host] = {"address": underlay.address, "mtu": underlay.mtu, "session_mtu": session_mtu}
+    kept = dict(list(kept.items())[:MOST_HOSTS])
+    used = {int(vni) for host_facts in observed.values() for vni in (host_facts.get("vnis") or ())}
+    return ProbePlan(kept, choose_probe_vni(settings.vni_pool, used, seed), offsets(len(kept), most), left_out)
+
+
+def choose_probe_vni(pool: str, in_use: Iterable[int], seed: int) -> int:
+    """Return an identifier that no host uses; one that no session gets meanwhile, if the pool leaves any."""
+    low, high = parse_vni_pool(pool)
+    used = set(in_use)
+    beside = [*range(max(1, low - 4096), low), *range(high + 1, min(MAXIMUM_VNI, high + 4096) + 1)]
+    free = [vni for vni in beside if vni not in used]
+    if not free:
+        free = [vni for vni in range(low, min(high, low + len(used) + 4096) + 1) if vni not in used]
+    chosen: int = free[seed % len(free)]
+    return chosen
+
+
+# ---- judging --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Results:
+    """What the hosts of a group answered. known: all of them. unreachable: why, for those that did not answer at all.
+
+    observed: by host. plan: who was to try whom. probed: by host what TCP said of each that it tried, problem and mtu.
+    heard: by host the largest packet from each other. heard_plain: by host whom it heard at the port of encrypted
+    sessions. failed: by host why it did not do its part. ports, udp_ports: by host the ports of TCP and of encrypted
+    sessions that it listened on. shared: by host and shared folder whether it is. unwritten: by folder the host that
+    was to write there, and why it did not. measured, unmeasured: of the matrix.
+    """
+
+    known: list[str]
+    unreachable: dict[str, str]
+    observed: dict[str, dict[str, Any]]
+    inventory: dict[str, dict[str, Any]]
+    plan: ProbePlan | None = None
+    probed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    heard: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    heard_plain: dict[str, list[str]] = field(default_factory=dict)
+    ports: dict[str, int] = field(default_factory=dict)
+    udp_ports: dict[str, int] = field(default_factory=dict)
+    unwritten: dict[str, tuple[str, str]] = field(default_factory=dict)
+    measured: list[Measured] = field(default_factory=list)
+    unmeasured: dict[Pair, str] = field(default_factory=dict)
+    shared: dict[str, dict[str, bool]] = field(default_factory=dict)
+
+    @cached_property
+    def facts(self) -> dict[str, HostFacts]:
+        """What a launch would plan with, of the hosts that it could use; read once, as it takes long of many."""
+        found = {
+            host: read_facts(host_facts["host"], f"Host {host}")
+            for host, host_facts in self.observed.items()
+            if host_facts.get("root") and host_facts.get("host", {}).get("usable")
+        }
+        return in_current_names(found, self.known)[0]
+
+    def tried(self) -> list[Pair]:
+        """Return the pairs that were really tried: both hosts did their part."""
+        if self.plan is None:
+            return []
+        return [(host, other) for host, other in self.plan.pairs() if host in self.probed and other in self.heard]
+
+
+def storage_probes(options: Options, results: Results, probe_plan: ProbePlan) -> dict[str, dict[str, str]]:
+    """Return what each host does in the probe of shared folders, as for a session over all of them."""
+    hosts = [host for host in probe_plan.hosts if host in results.facts]
+    if len(hosts) < 2 or _data_problems(options, results, hosts):
+        return {}
+    found = data_of_hosts(options.request, hosts, results.facts, results.inventory)
+    return {
+        host: {path: folder.proof for path, folder in folders.items() if folder.proof is not None}
+        for host, (_roots, folders) in found.items()
+    }
+
+
+def _data_problems(options: Options, results: Results, hosts: Sequence[str]) -> list[Problem]:
+    """Return why a session over these hosts could not mount what is asked for, as far as facts tell."""
+    try:
+        found = mount_problems(options.request, hosts, results.facts, results.inventory)
+        return found or sharing_problems(options.request, hosts, results.facts)
+    except InvalidInput as error:
+        return list(error.problems)
+
+
+def judge(
+    options: Options, settings: Settings, results: Results, clocks: Mapping[str, tuple[float, float]]
+) -> list[Finding]:
+    """Return all findings, check by check.
+
+    clocks: by host the least and the most seconds by which its clock is ahead of the controller's.
+    """
+    checks = (
+        _reach(results),
+        _engine(results),
+        _prepared(settings, results),
+        _kernel(options, settings, results),
+        _clock(options, results, clocks),
+        _disk(options, results),
+        _consistent(results),
+        _addresses(settings, results),
+        _inventory(results),
+        _encryption(options, results),
+        _encrypted_ports(options, settings, results),
+        _tunnel(settings, results),
+        _mtu(results),
+        _transfer(settings, results),
+        _image(options, results),
+        _data(options, results),
+        _accelerators(results),
+        _matrix(options, results),
+    )
+    return [finding for check in checks for finding in check.findings()]
+
+
+def _reach(results: Results) -> Check:
+    check = Check("reach")
+    for host in results.known:
+        if host in results.unreachable:
+            check.bad(
+                ERROR,
+                host,
+                _sentence(results.unreachable[host]),
+                "Ansible logs in to each host of the group and runs Python 3.9 or newer there.",
+                f"Try 'ansible {host} -m ansible.builtin.ping'; or take it out of the resource group.",
+            )
+        elif not results.observed[host].get("root"):
+            check.bad(
+                ERROR,
+                host,
+                str(results.observed[host].get("problem")),
+                "Ansible works as root.",
+                "Set ansible_become=true for it, or log in as root.",
+            )
+        else:
+            check.good(host, "Ansible works there as root.")
+    return check
+
+
+def _looked(results: Results) -> Iterable[tuple[str, dict[str, Any]]]:
+    return ((host, host_facts) for host, host_facts in results.observed.items() if host_facts.get("root"))
+
+
+def _engine(results: Results) -> Check:
+    check = Check("engine")
+    for host, host_facts in _looked(results):
+        engine, facts = host_facts.get("engine"), host_facts.get("host", {})
+        if engine is None:
+            check.bad(
+                ERROR,
+                host,
+                _sentence(host_facts.get("engine_problem")),
+                "Docker Engine 20.10 or newer runs and answers.",
+                "Start it (systemctl start docker), or run the prepare_hosts playbook.",
+            )
+            continue
+        if not facts.get("usable"):
+            check.bad(
+                ERROR, host, _sentence(facts.get("problem")), "A launch can use the host.", "Mend what is named there."
+            )
+        for problem in facts.get("damaged") or ():
+            check.bad(ERROR, host, problem, "Records can be read.", "Run the repair playbook.")
+        if engine["remaps_users"]:
+            check.bad(ERROR, host, REMAPPED, "Users of containers are those of the host.", "Do what is said there.")
+        if engine["storage_driver"] == "vfs":
+            check.bad(
+                WARNING,
+                host,
+                "The engine stores images with the driver vfs, which copies them for each container.",
+                "A driver that shares layers, such as overlay2.",
+                "See why the engine takes no other (docker info), and set storage-driver in daemon.json.",
+            )
+        if not engine["limits_swap"]:
+            check.bad(
+                WARNING,
+                host,
+                "The kernel does not account for swap, so replicas can swap beyond session_memory.",
+                "Swap is accounted for.",
+                "Boot with swapaccount=1 (Debian and Ubuntu with cgroup v1).",
+            )
+        if host in results.facts and results.facts[host].engine.no_rules:
+            found, advice = engine_without_rules(results.facts[host].engine)
+            check.bad(WARNING, host, found, "It writes them (the setting iptables).", advice)
+        if facts.get("usable"):
+            check.good(host, f"Docker Engine {engine['version']}, storage {engine['storage_driver']}.")
+    return check
+
+
+def _is_kept_out(settings: Settings, facts: HostFacts) -> bool:
+    """Tell whether the rules that are in force on a host cover every overlay that the site can have."""
+    wanted = [OverlayTunnel(vni, settings.vxlan_port, ()) for vni in parse_vni_pool(settings.vni_pool)]
+    return facts.overlays is not None and all(facts.overlays.cover(tunnel) for tunnel in wanted)
+
+
+def _prepared(settings: Settings, results: Results) -> Check:
+    check = Check("prepared")
+    for host, host_facts in _looked(results):
+        packages = host_facts["packages"]
+        for missing in packages["missing"]:
+            check.bad(ERROR, host, f"It lacks {missing}.", "All that sessions need is installed.", PREPARE)
+        if packages["boot"]:
+            check.bad(
+                WARNING,
+                host,
+                packages["boot"],
+                "The host brings its sessions back after a reboot by itself.",
+                f"{PREPARE} After a reboot run repair until then.",
+            )
+        if packages["runtime"]:
+            check.bad(
+                WARNING,
+                host,
+                packages["runtime"],
+                "Programs in replicas find the address of their session first.",
+                f"{PREPARE} Until then some find the outward address, which other replicas do not reach.",
+            )
+        stale = results.facts[host].engine.stale_runtime if host in results.facts else ""
+        if stale:
+            good = "Replicas start by the engine's default runtime, with the address of their session first."
+            check.bad(ERROR, host, stale, good, "Do what it says. Until then it gets no replicas of larger sessions.")
+        if packages["trial"]:
+            problem = f"An empty container does not start there: {packages['trial']}"
+            check.bad(ERROR, host, problem, "Its engine starts containers, and commands in them.", "Correct that.")
+        if packages["runtime_lost"]:
+            good = "What was started by the engine's runtime entry can be started again."
+            check.bad(ERROR, host, packages["runtime_lost"], good, f"{PREPARE} Then run the repair playbook.")
+        if packages["ssh"]:
+            check.bad(ERROR, host, packages["ssh"], "SSH and session-run work in replicas of any image.", PREPARE)
+        if packages["ssh_release"]:
+            what = "Files of an image that are meant for its own programs do not reach the session's SSH."
+            check.bad(WARNING, host, packages["ssh_release"], what, PREPARE)
+        drain = results.facts[host].drained if host in results.facts else None
+        if drain is not None:
+            check.bad(WARNING, host, str(drain), "It takes new sessions.", "Run the undrain_hosts playbook.")
+        suspicion = results.facts[host].suspect if host in results.facts else None
+        if suspicion is not None:
+            check.bad(
+                WARNING,
+                host,
+                str(suspicion),
+                "It gets sessions as the others do.",
+                "See to what it says. This check has it trusted again where it finds no error.",
+            )
+        if host in results.facts and not _is_kept_out(settings, results.facts[host]):
+            check.bad(
+                WARNING,
+                host,
+                "Its containers are not kept out of the overlays of all sessions.",
+                f"It has rules for UDP port {settings.vxlan_port} and the identifiers {settings.vni_pool}.",
+                f"{PREPARE} Until then each launch in the group writes rules on it.",
+            )
+        check.otherwise(host, "All that prepare_hosts installs is there, of this release.")
+    return check
+
+
+def _max_replicas(results: Results, host: str) -> int | None:
+    try:
+        return parse_max_replicas((results.inventory.get(host) or {}).get(MAX_REPLICAS))
+    except InvalidInput:
+        return None  # it is told where the host's capacity is judged
+
+
+def _kernel(options: Options, settings: Settings, results: Results) -> Check:
+    check = Check("kernel")
+    for host, host_facts in _looked(results):
+        kernel = host_facts["kernel"]
+        for what, problem in (("links", kernel["links"]), ("firewall rules", kernel["rules"])):
+            if problem:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"The {what} that sessions need cannot be made: {_sentence(problem)}",
+                    "The kernel has VXLAN, bridge, macvlan and the matches conntrack, connlimit, comment and u32.",
+                    "Load or install the modules of its kernel; after an update of the kernel boot it.",
+                )
+        if not kernel["forwarding"]:
+            check.bad(
+                ERROR,
+                host,
+                "It forwards no IPv4 (net.ipv4.ip_forward is 0).",
+                "Replicas get out, and published ports in, as Docker Engine sets it when it starts.",
+                "Set net.ipv4.ip_forward=1, and see what else sets it (/etc/sysctl.d).",
+            )
+        used, most = kernel["connections"]
+        if most and used > FULL_TABLE * most:
+            check.bad(
+                WARNING,
+                host,
+                f"The kernel follows {used} connections of the {most} that it can.",
+                f"Less than {FULL_TABLE:.0%} of the table is in use.",
+                "Raise net.netfilter.nf_conntrack_max.",
+            )
+        least = neighbour_limits(_max_replicas(results, host))
+        lower = {name: found for name, found in kernel["neighbours"].items() if found < least[name]}
+        if lower:
+            limits = [f"{name}={least[name]}" for name in lower]
+            check.bad(
+                WARNING,
+                host,
+                f"Its kernel knows too few neighbours ({', '.join(f'{name}={found}' for name, found in lower.items())})"
+                " for all replicas that it may carry.",
+                f"At least {', '.join(limits)}, from {MAX_REPLICAS}.",
+                f"{PREPARE} Or see what else sets it (/etc/sysctl.d).",
+            )
+        first, last = kernel["local_ports"]
+        ranges = [("cluster_compute_ssh_ports", parse_ssh_ports(settings.ssh_ports))]
+        if options.request.encrypted:
+            ranges.append(("cluster_compute_encrypted_ports", parse_port_pool(settings.encrypted_ports)))
+        for variable, (low, high) in ranges:
+            if low <= last and first <= high:
+                check.bad(
+                    WARNING,
+                    host,
+                    f"The kernel gives the ports {first} to {last} to programs, among them some of {variable} "
+                    f"({low}-{high}).",
+                    "The two ranges have no port in common.",
+                    f"Change net.ipv4.ip_local_port_range, or {variable}.",
+                )
+        check.otherwise(host, "VXLAN, bridge, macvlan and the firewall's matches can be used.")
+    return check
+
+
+def _clock(options: Options, results: Results, clocks: Mapping[str, tuple[float, float]]) -> Check:
+    check = Check("clock")
+    for host, host_facts in _looked(results):
+        if host not in clocks:
+            continue
+        low, high = clocks[host]
+        wrong = low > options.clock_seconds or high < -options.clock_seconds
+        if wrong:
+            off = low if low > 0 else -high
+            check.bad(
+                ERROR,
+                host,
+                f"Its clock is {format_seconds(off)} {'ahead of' if low > 0 else 'behind'} the controller's.",
+                f"At most {options.clock_seconds} s, or certificates, file systems of the network and builds go wrong.",
+                "Set it, and have it kept by chrony or systemd-timesyncd.",
+            )
+        elif host_facts["clock"]["unsynchronized"]:
+            check.bad(
+                WARNING,
+                host,
+                "Its clock is right, but nothing keeps it so (the kernel says that it is not synchronized).",
+                "It is synchronized.",
+                "Run chrony or systemd-timesyncd; in a virtual machine see whether its hypervisor does it.",
+            )
+        else:
+            check.good(host, f"Within {options.clock_seconds} s of the controller's, and synchronized.")
+    return check
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time as people read it."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _disk(options: Options, results: Results) -> Check:
+    check = Check("disk")
+    for host, host_facts in _looked(results):
+        for purpose, disk in host_facts["disks"].items():
+            where = f"{disk['path']} ({purpose})"
+            if disk["free"] < options.disk_free:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{where} has {format_memory(_rounded(disk['free']))} free.",
+                    f"{format_memory(options.disk_free)} or more (preflight_disk_free).",
+                    "Remove what is not needed ('docker system df' tells), or give it a larger disk.",
+                )
+            if disk["files"] and disk["files_free"] < LEAST_INODES * disk["files"]:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{where} has room for no more than {disk['files_free']} files.",
+                    "One in a hundred inodes or more is free.",
+                    "Remove small files there, or make the file system with more inodes.",
+                )
+        check.otherwise(host, f"{format_memory(options.disk_free)} or more free for images, containers and state.")
+    return check
+
+
+def _rounded(amount: int) -> int:
+    """Return bytes as whole mebibytes, or as they are where they are few."""
+    return amount - amount % 1024**2 if amount >= 1024**2 else amount
+
+
+def _consistent(results: Results) -> Check:
+    """Judge what has to be, or better is, alike on all hosts."""
+    check = Check("alike")
+    traits: dict[str, dict[str, Any]] = {
+        "architecture": {},
+        "image store": {},
+        "cgroup version": {},
+        "MTU of the underlay": {},
+    }
+    advice = {
+        "architecture": "A session's hosts need images of one architecture: make resource groups of one each.",
+        "image store": "Hosts give images only to those whose engines store them alike; use a registry, or change it.",
+        "cgroup version": "Boot the hosts with the same version, or expect limits to act differently.",
+        "MTU of the underlay": "The least counts for a whole session; set it alike on all hosts, and on the switches.",
+    }
+    for host, host_facts in _looked(results):
+        engine, underlay = host_facts.get("engine"), host_facts.get("underlay")
+        if engine:
+            traits["architecture"][host] = engine["architecture"]
+            traits["image store"][host] = engine["image_store"]
+            traits["cgroup version"][host] = engine["cgroup"]
+        if underlay:
+            traits["MTU of the underlay"][host] = underlay["mtu"]
+    for trait, values in traits.items():
+        for host, value, most_common in _differing(values):
+            check.bad(WARNING, host, f"Its {trait} is {value}.", f"{most_common}, as most hosts have.", advice[trait])
+    for host in traits["architecture"]:
+        words = [f"{values[host]}" for trait, values in traits.items() if host in values and trait != "image store"]
+        check.otherwise(host, f"{words[0]}, cgroup v{words[1]}" + (f", MTU {words[2]}." if len(words) > 2 else "."))
+    return check
+
+
+def _most_common(values: Iterable[Any]) -> Any:
+    """Return the value that most have; of several the first."""
+    counted = Counter(values).most_common(1)
+    return counted[0][0] if counted else None
+
+
+def _differing(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the hosts whose value is not the one that most have: host, its value, that of most."""
+    most_common = _most_common(values.values())
+    return ((host, value, most_common) for host, value in values.items() if value != most_common)
+
+
+def _addresses(settings: Settings, results: Results) -> Check:
+    check = Check("addresses")
+    by_address: dict[str, list[str]] = {}
+    hosts_by_address: dict[str, list[str]] = {}
+    for host, host_facts in _looked(results):
+        if host_facts.get("underlay"):
+            by_address.setdefault(host_facts["underlay"]["address"], []).append(host)
+        for address in host_facts.get("addresses") or ():
+            hosts_by_address.setdefault(address, []).append(host)
+    families = Counter(":" in address for address, hosts in by_address.items() for _host in hosts)
+    most_common = families.most_common(1)[0][0] if families else False
+    in_use = {subnet for _host, host_facts in _looked(results) for subnet in host_facts.get("subnets") or ()}
+    try:
+        choose_subnets(settings.subnet_pool, 2, max(2, len(results.known)), in_use, "preflight")
+        full = ""
+    except CoreError as error:
+        full = str(error)
+    for host, host_facts in _looked(results):
+        underlay = host_facts.get("underlay")
+        if underlay is None:
+            check.bad(
+                ERROR,
+                host,
+                _sentence(host_facts.get("underlay_problem")),
+                "The host has the address by which the others reach it.",
+                "Set cluster_compute_underlay_address for it.",
+            )
+        else:
+            others = [other for other in hosts_by_address.get(underlay["address"], ()) if other != host]
+            if others:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"It and {', '.join(others[:3])} have the address {underlay['address']}.",
+                    "Each host of the group is another machine, with an address of its own.",
+                    "Take the second name of a machine out of the inventory, or give each its own address.",
+                )
+            problem = host_facts["host"].get("no_overlay")
+            if problem:
+                good = f"UDP port {settings.vxlan_port} is free for overlays (cluster_compute_vxlan_port)."
+                check.bad(ERROR, host, problem, good, "Do what it says. Until then it has sessions of its own.")
+            if (":" in underlay["address"]) != most_common:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"Its underlay address {underlay['address']} is of another version of IP than most have.",
+                    "All hosts have IPv4, or all IPv6.",
+                    "Set cluster_compute_underlay_address for it.",
+                )
+        if full:
+            check.bad(
+                ERROR,
+                host,
+                f"A session over all hosts would find no subnet: {full}",
+                "Two free subnets for the largest session.",
+                "Set cluster_compute_subnet_pool to what your site does not use.",
+            )
+        check.otherwise(host, "Each has an underlay address of its own, and the subnet pool has room.")
+    return check
+
+
+def _inventory(results: Results) -> Check:
+    """Judge what the inventory says of a host, which a launch on it would refuse."""
+    check = Check("inventory")
+    for renaming in cluster_state(results.facts).renamed:
+        check.bad(
+            ERROR, renaming.host, renaming.problem, "The inventory calls it what sessions on it do.", renaming.advice
+        )
+    for host, facts in results.facts.items():
+        try:
+            hosts_from_facts({host: facts}, results.inventory)
+            roots_of(results.inventory, host)
+        except InvalidInput as error:
+            for problem in error.problems:
+                check.bad(ERROR, host, str(problem), "A launch can read it.", "Correct it in the inventory.")
+        else:
+            check.otherwise(host, "What the inventory says of capacity, devices and folders can be used.")
+    return check
+
+
+def _encryption(options: Options, results: Results) -> Check:
+    check = Check("encryption")
+    if options.request.encrypted:
+        for host, host_facts in _looked(results):
+            problem = host_facts.get("encryption")
+            if problem:
+                check.bad(
+                    ERROR,
+                    host,
+                    str(problem),
+                    "The kernel has WireGuard, for session_encrypted.",
+                    "Do what it says, or leave the host out of such sessions with session_excluded_hosts.",
+                )
+            else:
+                check.good(host, "It can have encrypted sessions.")
+    return check
+
+
+def _encrypted_ports(options: Options, settings: Settings, results: Results) -> Check:
+    """Judge whether small packets pass to one of the ports of encrypted sessions."""
+    check = Check("encrypted UDP")
+    for host, other in results.tried() if options.request.encrypted else ():
+        if host in results.heard_plain.get(other, ()):
+            check.good_pair((host, other), f"A port of UDP {settings.encrypted_ports} is open.")
+        else:
+            check.bad_pair(
+                ERROR,
+                (host, other),
+                f"Nothing arrived at UDP port {results.udp_ports.get(other)}.",
+                f"UDP {settings.encrypted_ports} (cluster_compute_encrypted_ports) is open between the hosts.",
+                "Open it in the firewall of the second host, of the first, and between them.",
+            )
+    return check
+
+
+def _tunnel(settings: Settings, results: Results) -> Check:
+    """Judge whether small packets pass in the overlay's form, from each host to each that it tried."""
+    check = Check("tunnel")
+    for host, why in results.failed.items():
+        check.bad(
+            ERROR, host, _sentence(why), "A link as sessions have it can be made and used.", "See the checks above."
+        )
+    for host, other in results.tried():
+        wanted = f"UDP {settings.vxlan_port} (cluster_compute_vxlan_port) is open from each host to each other."
+        if _came(results, host, other):
+            check.good_pair((host, other), f"UDP {settings.vxlan_port} is open.")
+        else:
+            check.bad_pair(
+                ERROR,
+                (host, other),
+                f"No VXLAN packet to UDP port {settings.vxlan_port} arrived.",
+                wanted,
+                "Open it in the firewall of the second host, of the first, and between them.",
+            )
+    return check
+
+
+def _came(results: Results, host: str, other: str) -> int:
+    """Return the size of the largest packet that came from one host to the other one."""
+    return int(results.heard[other].get(host) or 0)
+
+
+def _mtu(results: Results) -> Check:
+    check = Check("path MTU")
+    plan = results.plan
+    if plan is None:
+        return check
+    for host, other in results.tried():
+        largest, size = _came(results, host, other), plan.size(host, other)
+        if not largest:
+            continue
+        overhead = plan.hosts[host]["mtu"] - plan.hosts[host]["session_mtu"]
+        if largest < size:
+            check.bad_pair(
+                ERROR,
+                (host, other),
+                f"Packets of {largest + overhead} bytes arrive, and none of {size + overhead}.",
+                f"The network between them carries {size + overhead} bytes, as the interfaces say.",
+                f"Raise it on switches and routers, or lower the MTU of the interfaces to {largest + overhead}.",
+            )
+            continue
+        path = (results.probed[host].get(other) or {}).get("mtu")
+        if path and path < size + overhead:
+            check.bad_pair(
+                WARNING,
+                (host, other),
+                f"A router on the way carries {path} bytes only, so packets of {size + overhead} are cut in two.",
+                f"The network between them carries {size + overhead} bytes.",
+                f"Raise it there, or lower the MTU of the interfaces to {path}.",
+            )
+            continue
+        check.good_pair((host, other), f"Packets of {size + overhead} bytes arrive whole.")
+    return check
+
+
+def _transfer(settings: Settings, results: Results) -> Check:
+    """Judge whether hosts could give images to each other."""
+    check = Check("image ports")
+    first, last = settings.image_ports
+    ports = str(first) if first == last else f"{first}-{last}"
+    for host, other in results.tried():
+        tcp_result = results.probed[host].get(other)
+        if tcp_result is None:
+            continue
+        if not tcp_result["problem"]:
+            check.good_pair((host, other), f"TCP {ports} is open.")
+        else:
+            check.bad_pair(
+                WARNING,
+                (host, other),
+                f"TCP port {results.ports[other]} does not answer: {_sentence(tcp_result['problem'])}",
+                f"TCP {ports} (cluster_compute_image_ports) is open between the hosts.",
+                "Open it, or have all images in a registry.",
+            )
+    return check
+
+
+def _image(options: Options, results: Results) -> Check:
+    check = Check("image")
+    facts = results.facts
+    for reference in options.images if facts else ():
+        try:
+            (need,) = images.needs_of({reference: list(facts)}, facts, options.request.image_pull)
+        except InvalidInput as error:
+            found = {host: host_facts.images.get(reference) for host, host_facts in facts.items()}
+            most_common = _most_common(image.id for image in found.values() if image)
+            odd = [host for host, image in found.items() if image and image.id != most_common] or list(facts)
+            for host in odd:
+                check.bad(
+                    ERROR,
+                    host,
+                    "; ".join(str(problem) for problem in error.problems),
+                    f"Each host has the same image by the name {reference}, or none.",
+                    "Do what it says; a launch over these hosts is refused.",
+                )
+            continue
+        for host in facts:
+            if host not in need.fetches:
+                check.good(host, f"{reference} is there.")
+                continue
+            senders = need.senders(host)
+            if need.asks is not None:
+                how = f"asks the registry {image_names.registry_of(reference)} for it"
+            elif need.pulls:
+                how = f"pulls it from the registry {image_names.registry_of(reference)}"
+            elif senders:
+                how = f"has {senders[0]} send it"
+            else:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{reference} is not there: {need.why_not(host)}",
+                    "It can be had.",
+                    "Give it to a host.",
+                )
+                continue
+            check.bad(
+                WARNING,
+                host,
+                f"{reference} is not there; a launch {how} first.",
+                "It is there already.",
+                "Nothing, if the time does not matter; else pull or load it.",
+            )
+    return check
+
+
+def _data(options: Options, results: Results) -> Check:
+    check = Check("data")
+    facts = results.facts
+    _roots(check, results)
+    if not options.request.mounts or not facts:
+        return check
+    for problem in _data_problems(options, results, list(facts)):
+        words = str(problem).replace(",", " ").replace(":", " ").split()
+        for host in [host for host in facts if host in words] or facts:
+            check.bad(ERROR, host, str(problem), "A session over these hosts can mount it.", "Do what it says.")
+    for host, seen in results.shared.items():
+        for path, same in seen.items():
+            if path in results.unwritten:
+                writer, why = results.unwritten[path]
+                if host == writer:
+                    check.bad(
+                        ERROR,
+                        host,
+                        f"It cannot write in {path}, to prove that the hosts share it: {_sentence(why)}",
+                        "Root or the folder's owner can write there on one host.",
+                        "Let them, or say shared: false if each host is to have its own.",
+                    )
+            elif same:
+                check.good(host, f"{path} is the same folder on all.")
+            else:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{path} is not the folder that another host of the group has there.",
+                    "What one host writes in it is seen on all.",
+                    "Mount the same folder on each host, or say shared: false if each is to have its own.",
+                )
+    return check
+
+
+def _roots(check: Check, results: Results) -> None:
+    """Judge the folders that the site lets sessions mount: there, and of the same kind on all hosts."""
+    kinds: dict[str, dict[str, str]] = {}
+    for host, host_facts in _looked(results):
+        for root, found in (host_facts.get("roots") or {}).items():
+            if found["kind"] == "missing":
+                check.bad(
+                    WARNING,
+                    host,
+                    f"{root} (cluster_compute_mount_roots) does not exist.",
+                    "The folder is there.",
+                    "Make or mount it, or leave it out of the variable.",
+                )
+            elif shown := exposed(found["real"], host_facts["host"].get("private") or {}):
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{root} (cluster_compute_mount_roots) would show sessions {shown}.",
+                    "Sessions are given folders with data alone.",
+                    "Name folders without it, such as [/srv/shared].",
+                )
+            else:
+                remote = found["filesystem"] in NETWORK_FILESYSTEMS
+                kinds.setdefault(root, {})[host] = found["filesystem"] if remote else "of the host's own"
+    for root, by_host in kinds.items():
+        for host, kind, most_common in _differing(by_host):
+            found = f"{root} is on a file system {kind}."
+            check.bad(WARNING, host, found, f"{most_common}, as on most hosts.", "See whether it is mounted there.")
+
+
+def _accelerators(results: Results) -> Check:
+    check = Check("accelerators")
+    counts: dict[str, dict[str, int]] = {}
+    described: list[str] = []
+    traits: dict[str, dict[str, str]] = {}
+    for host, facts in results.facts.items():
+        for kind, detected in facts.accelerators.items():
+            if detected["problem"]:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{kind} were not detected: {detected['problem']}",
+                    "The devices that cluster_compute_accelerators tells of are found.",
+                    "Mend driver or specification, or take the class out of the host's inventory.",
+                )
+        try:
+            (known,) = hosts_from_facts({host: facts}, results.inventory)
+        except InvalidInput:  # another check says so
+            continue
+        described.append(host)
+        for kind, count in count_devices(known.devices):
+            if kind == PINNED:
+                continue
+            counts.setdefault(kind, {})[host] = count
+        for card in results.observed[host].get("nvidia") or ():
+            for trait in ("model", "driver"):
+                values = traits.setdefault(f"NVIDIA {trait}", {})
+                values[host] = ", ".join(sorted({*filter(None, values.get(host, "").split(", ")), card[trait]}))
+    expected = "{}, as most hosts of the group have."
+    for kind, by_host in counts.items():
+        advice = "See whether a card is lost, or make groups of hosts that are equal."
+        for host, count, most_common in _differing({host: by_host.get(host, 0) for host in described}):
+            check.bad(WARNING, host, f"It has {count} of {kind}.", expected.format(most_common), advice)
+    for trait, values in traits.items():
+        advice = "Make groups of hosts that are equal, or install the same driver."
+        for host, value, most_common in _differing(values):
+            check.bad(WARNING, host, f"Its {trait} is {value}.", expected.format(most_common), advice)
+    for host in described if counts else ():
+        words = [f"{by_host[host]} {kind}" for kind, by_host in counts.items() if by_host.get(host)]
+        check.otherwise(host, f"{', '.join(words)}." if words else "None.")
+    return check
+
+
+def _matrix(options: Options, results: Results) -> Check:
+    check = Check(MATRIX)
+    slow = {slow.measured.pair: slow for slow in slow_pairs(results.measured, options.matrix_ratio)}
+    for measurement in results.measured:
+        if measurement.pair in slow:
+            check.bad_pair(
+                WARNING,
+                measurement.pair,
+                f"Slow: {slow[measurement.pair].describe()}.",
+                f"Less than {options.matrix_ratio} times from the median of all pairs (preflight_matrix_ratio).",
+                "See cable, switch port, duplex and load of both hosts.",
+            )
+        else:
+            check.good_pair(measurement.pair, "Near the median of all pairs.")
+    for pair, why in results.unmeasured.items():
+        check.bad_pair(
+            ERROR, pair, f"It could not be measured: {_sentence(why)}", "Each pair is measured.", "See image ports."
+        )
+    return check
+
+
+def _sentence(text: object) -> str:
+    """Return text as a sentence."""
+    words = str(text or "Nothing is known of it").strip()
+    return words if words.endswith((".", "!", "?", ")")) else f"{words}."

@@ -1,0 +1,164 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What automation is told of a verb that is over: what happened, and the form in which it is sent (CloudEvents 1.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..model.answers import DrainAnswer
+from ..model.record import ERROR, PENDING, RUNNING
+from ..rules.access import shown_lines
+from ..values.errors import InvalidInput, printable
+from ..values.parse import is_given
+
+VARIABLE = "cluster_compute_events"
+SUCCEEDED, FAILED, WAITING = "succeeded", "failed", "waiting"
+CANCELLED = "CANCELLED"
+"""What a launch ends as that was cancelled while it waited; no record has it."""
+MOST_LINES, LONGEST_LINE, MOST_SESSIONS = 20, 300, 200
+"""Of the report in an event, and of the sessions, or hosts, that it names."""
+VERBS = ("launch", "teardown", "repair", "schedule", "run_job")
+"""Those that change something, and have a state."""
+DRAIN, UNDRAIN = "drain", "undrain"
+"""Verbs that have no state."""
+TYPE = "cluster_compute.session"
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Who is told. token: sent as a bearer token, empty for none."""
+
+    url: str
+    token: str = field(default="", repr=False)
+
+
+def parse_receiver(value: object) -> Receiver | None:
+    """Read ``cluster_compute_events``; None where nobody is told. Raises InvalidInput, which never shows the token."""
+    if not is_given(value):
+        return None
+    if not isinstance(value, Mapping):
+        raise InvalidInput.single(VARIABLE, value, "It must be a mapping of url and, where that is needed, token.")
+    for key in sorted(set(value) - {"url", "token"}, key=str):
+        raise InvalidInput.single(f"{VARIABLE}.{key}", "...", "Known are url, token.")
+    url = str(value.get("url") or "")
+    if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url or not _host_of(url):
+        raise InvalidInput.single(
+            f"{VARIABLE}.url", url, "It must be an address, such as https://eda.example.com/events."
+        )
+    token = str(value.get("token") or "")
+    if not token.isprintable() or " " in token:
+        raise InvalidInput.single(f"{VARIABLE}.token", "...", "It must be one word without blanks.")
+    return Receiver(url, token)
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a verb has done that is over; None where nothing happened that anybody would act on.
+
+    verb, outcome: what it was and how it ended. session: its name, empty where it was about several. status: of the
+    session after a launch, of the job after run_job. sessions: what became of those that were launched from the queue,
+    by name. report: lines, without what programs of sessions wrote or are: both can hold what is secret.
+    """
+    outcome, report, sessions, status = SUCCEEDED, list(state.get("report") or ()), {}, ""
+    if verb not in VERBS:
+        return None  # it changes nothing
+    if "failure" in state:
+        outcome, report = FAILED, [state["failure"]]
+    elif verb == "launch":
+        status, report = str(state["outcome"]["status"]), list(state["outcome"]["report"])
+        outcome = {ERROR: FAILED, CANCELLED: FAILED, PENDING: WAITING}.get(status, SUCCEEDED)
+    elif verb == "repair":
+        report = [*state["lines"], *state["problems"]]
+        outcome = FAILED if state["problems"] else SUCCEEDED
+        if not report:
+            return None
+    elif verb == "schedule":
+        sessions = {found["session_name"]: found["status"] for found in state["outcomes"][:MOST_SESSIONS]}
+        report = [line for found in state["outcomes"] for line in found["report"]]
+        outcome = FAILED if any(found["status"] == ERROR for found in state["outcomes"]) else SUCCEEDED
+        if not sessions:
+            return None
+    elif verb == "run_job":
+        status = str(state["outcome"]["status"])
+        report[0] = report[0].partition(": ")[0]  # what follows is the command, which may hold a password
+        if not state["outcome"]["succeeded"]:
+            outcome = WAITING if status == RUNNING and not state["failures"] else FAILED
+    return _data(verb, outcome, report, str(state.get("session_name") or ""), status, sessions)
+
+
+def drained(
+    verb: str, answers: Mapping[str, DrainAnswer], wait_seconds: int, failures: Sequence[str] = ()
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what `DRAIN` or `UNDRAIN` has done, as `happened` does, and why it failed, where it did.
+
+    answers: of the hosts that were named. wait_seconds: for which they waited to be empty. failures: what went wrong
+    otherwise. What is done has ``hosts`` too: by host that answered, the names of the sessions that hold a place there.
+    """
+    why, left = list(failures), MOST_SESSIONS
+    hosts: dict[str, list[str]] = {}
+    for host, answer in answers.items():
+        if answer.sessions is None:
+            reason = "It could not be reached." if answer.unreachable else answer.why_not
+            why.append(f"{host} may {'not' if verb == DRAIN else 'still'} be drained. {reason}")
+            continue
+        if answer.sessions and verb == DRAIN and wait_seconds > 0:
+            why.append(
+                f"{host} is drained, and after {wait_seconds} seconds (drain_wait_seconds) sessions still hold a place "
+                f"there: {', '.join(answer.sessions)}."
+            )
+        if len(hosts) < MOST_SESSIONS:
+            hosts[host] = [_line(name) for name in answer.sessions[:left]]
+            left -= len(hosts[host])
+    is_left = verb == DRAIN and any(answer.sessions for answer in answers.values())
+    outcome = FAILED if why else WAITING if is_left else SUCCEEDED
+    return {**_data(verb, outcome, why), "hosts": hosts}, why
+
+
+def _data(
+    verb: str,
+    outcome: str,
+    report: Sequence[object],
+    session: str = "",
+    status: str = "",
+    sessions: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    lines = [line for text in shown_lines(map(str, report), is_readable=False) for line in text.splitlines()]
+    return {
+        "verb": verb,
+        "outcome": outcome,
+        "session": session,
+        "status": status,
+        "sessions": dict(sessions or {}),
+        "report": [_line(line) for line in lines[:MOST_LINES]],
+    }
+
+
+def _line(text: object) -> str:
+    shown = printable(str(text))
+    return shown if len(shown) <= LONGEST_LINE else f"{shown[: LONGEST_LINE - 1]}…"
+
+
+def cloud_event(found: Mapping[str, Any], event_id: str, time: str, resource_group: str) -> dict[str, Any]:
+    """Return what is sent. event_id: a UUID of its own. time: as RFC 3339 has it."""
+    return {
+        "specversion": "1.0",
+        "id": event_id,
+        "source": f"/cluster_compute/{resource_group}",
+        "type": f"{TYPE}.{found['verb']}.{found['outcome']}",
+        "time": time,
+        **({"subject": found["session"]} if found["session"] else {}),
+        "datacontenttype": "application/json",
+        "data": dict(found),
+    }
