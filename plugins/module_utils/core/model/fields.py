@@ -225,7 +225,7 @@ FIELDS = (
     _choice(
         "image_pull",
         PULL_POLICIES,
-        "When the registry is asked what the image is, see [Images](images.md#how-it-comes-to-the-hosts).",
+        "When the registry is asked for the image, see [Images](images.md#how-it-comes-to-the-hosts).",
         default=MISSING,
     ),
     Field(
@@ -237,7 +237,7 @@ FIELDS = (
     _choice(
         "mode",
         MODES,
-        "`single-node` insists on one host. `multi-node` may span hosts, and still takes one host if one can hold all "
+        "`single-node` insists on one host. `multi-node` may span hosts, but takes one host if that can hold all "
         "replicas.",
         otherwise="`single-node` for size 1, else `multi-node`",
         question=Question(
@@ -260,8 +260,8 @@ FIELDS = (
         "max_size",
         1,
         MAXIMUM_SIZE,
-        "Most replicas that the session may grow to while it runs, see [Change the size](resize.md).",
-        otherwise="what its networks happen to have addresses for",
+        "Size to which the session may grow while it runs, see [Change the size](resize.md).",
+        otherwise="depends on its networks",
         optional=True,
         question=Question("Largest size", "How far it may grow while it runs"),
     ),
@@ -269,7 +269,7 @@ FIELDS = (
         "min_size",
         1,
         MAXIMUM_SIZE,
-        "Grow a session that runs by what there is room for, but to no fewer replicas than this.",
+        "Grow a running session by what fits, but at least to this size.",
         of=LAUNCH,
         otherwise="grow by all, or not at all",
     ),
@@ -315,11 +315,11 @@ FIELDS = (
         show=lambda counts: {kind: str(count) for kind, count in counts},
         question=Question("Accelerators of each container", "gpu=2, several with commas"),
     ),
-    _truth("pin_cpus", "Whether a replica gets certain CPUs, see below.", of=ROLE),
+    _truth("pin_cpus", "Run each replica on specific CPUs, see below.", of=ROLE),
     Field(
         "capabilities",
         "list",
-        "What root in a replica may do beyond the default, see below.",
+        "Additional capabilities of root in a replica, see below.",
         lambda variable, value: parse_capabilities(variable, parse_list(variable, value)),
         ROLE,
         empty=(),
@@ -358,7 +358,7 @@ FIELDS = (
     Field(
         "env",
         "mapping or `NAME=value` lines",
-        "Further environment variables of every replica.",
+        "Additional environment variables of every replica.",
         lambda variable, value: tuple(sorted(parse_env(variable, value).items())),
         ROLE,
         empty=(),
@@ -417,7 +417,7 @@ FIELDS = (
     Field(
         "roles",
         "list of mappings, or JSON text",
-        "Roles with resources, image, environment or command of their own.",
+        "Roles with their own resources, image, environment or command.",
         lambda _variable, value: value,
         LAYOUT,
         otherwise="one `main`, the rest `sub`",
@@ -425,13 +425,13 @@ FIELDS = (
     Field("hosts", "list of hosts", "Use only these.", parse_hosts, otherwise="all of the group", empty=()),
     Field("excluded_hosts", "list of hosts", "Do not use these.", parse_hosts, empty=()),
     _integer(
-        "max_replicas_per_host", 1, MAXIMUM_SIZE, "Most replicas of this session on one host.", otherwise="no limit"
+        "max_replicas_per_host", 1, MAXIMUM_SIZE, "Maximum replicas of this session on one host.", otherwise="no limit"
     ),
-    _choice("policy", POLICIES, "Which hosts to prefer where several choices need equally few.", default=POLICIES[0]),
+    _choice("policy", POLICIES, "Which hosts to prefer if several choices need equally few.", default=POLICIES[0]),
     _integer("master_port", 1, 65535, "Value of `MASTER_PORT`, and the port in `TF_CONFIG`.", default=12345),
     _truth(
         "slurm_variables",
-        "Whether programs find the session as they find a job of Slurm, see [the environment](environment.md#slurm).",
+        "Whether programs see the session as a Slurm job, see [the environment](environment.md#slurm).",
         optional=True,
     ),
     _integer(
@@ -441,19 +441,19 @@ FIELDS = (
         default=0,
         question=Question("Priority", "The highest is launched first"),
     ),
-    _truth("wait", "Wait in the launch until there is room.", of=LAUNCH),
+    _truth("wait", "Wait in the launch until there is capacity.", of=LAUNCH),
     _integer(
         "wait_seconds",
         1,
         7 * 24 * 3600,
-        "For how long at most; then the launch fails, and the session waits on in the queue.",
+        "Maximum wait; then the launch fails, and the session stays in the queue.",
         of=LAUNCH,
         default=3600,
     ),
     Field(
         "owner",
         "text",
-        "Whose session it is, as [limits](queue.md#limits) count.",
+        "Owner of the session, also for [limits](queue.md#limits).",
         parse_owner,
         LAUNCH,
         otherwise="the user of AWX, else the login name",
@@ -468,43 +468,43 @@ FIELDS = (
         empty=(),
         question=Question("Shared with", "Users who may change, enter and read it as well, such as ada,bob"),
     ),
-    _truth("recreate", "Replace a session that runs or waits and whose request has changed.", of=LAUNCH),
+    _truth("recreate", "Replace a running or waiting session whose request has changed.", of=LAUNCH),
     _truth("regenerate_keys", "Make new SSH keys for the whole session, and new keys of its tunnel.", of=LAUNCH),
     _choice(
         "on_host_loss",
         HOST_LOSS,
-        "What becomes of the session when one of its hosts is lost, see [Lost hosts](recovery.md#lost-hosts).",
+        "What happens to the session if one of its hosts is lost, see [Lost hosts](recovery.md#lost-hosts).",
         default=WAIT,
         optional=True,
         question=Question("When a host is lost", "Wait for it, replace its containers on others, or end"),
     ),
-    _choice("failure_policy", FAILURE_POLICIES, "What follows when a replica fails, see below.", default=RESTART),
+    _choice("failure_policy", FAILURE_POLICIES, "What happens if a replica fails, see below.", default=RESTART),
     _integer(
         "restart_limit",
         0,
         1000,
-        "How often a replica that failed is started again, with the policy `restart`.",
+        "How often a failed replica is started again, with the policy `restart`.",
         default=3,
     ),
     _span(
         "max_duration",
-        "For how long the session may run, then its hosts end it, see [Durations](request.md#durations).",
+        "Maximum run time, after which its hosts end the session, see [Durations](request.md#durations).",
         "no limit",
         Question("Longest duration", "After which the session ends: 90m, 8h or 2d"),
     ),
     _span(
         "max_idle",
-        "After how long without use the session ends, see [Durations](request.md#durations).",
+        "Maximum time without use, after which the session ends, see [Durations](request.md#durations).",
         "no limit",
         Question("Longest idle time", "After which an unused session ends: 90m, 8h or 2d"),
     ),
     _span(
         "end_warning",
-        "How long before such an end the session's programs are warned.",
+        "How long before such an end the programs are warned.",
         "none",
         Question("Warning before the end", "How long before the end programs are warned: 10m"),
     ),
-    _truth("encrypted", "Whether everything that goes from host to host has to be encrypted, see below."),
+    _truth("encrypted", "Whether traffic between hosts has to be encrypted, see below."),
     Field(
         "authorized_keys",
         "list, or a key a line",
@@ -515,7 +515,7 @@ FIELDS = (
         show=lambda keys: {key.fingerprint: f"{key.kind} {key.comment}".strip() for key in keys},
         question=Question("SSH public keys", "One a line, with which you log in to main1", lines=True),
     ),
-    _integer("ssh_port", 1, 65535, "Port of `main1`'s host for that.", otherwise="a free one of the site's"),
+    _integer("ssh_port", 1, 65535, "Port of `main1`'s host for this login.", otherwise="a free one of the site's"),
 )
 
 
