@@ -44,7 +44,7 @@ check "plugin documentation" antsibull-docs lint-collection-docs --plugin-docs -
 check "reference" python tools/make_reference.py --check
 check "shellcheck" check_shell
 # Sentences that have to be read twice, where none may be added. Lower the numbers when some are gone.
-check "plain English, pages" python tools/plain_english.py --most 253 docs README.md CONTRIBUTING.md SECURITY.md
+check "plain English, pages" python tools/plain_english.py --most 45 docs README.md CONTRIBUTING.md SECURITY.md
 check "plain English, code" python tools/plain_english.py --most 1130 plugins roles playbooks
 
 if [ ${#failed[@]} -ne 0 ]; then
