@@ -271,4 +271,4 @@ def test_wrong_variables_are_named_before_any_host_is_touched() -> None:
     assert run.code != 0
     assert "preflight_matrix_seconds is 100: It must be a whole number from 1 to 60." in run.failures
     assert "preflight_disk_free is 'much'" in run.failures
-    assert not run.of("Have every host look at itself")
+    assert not run.of("Examine every host")

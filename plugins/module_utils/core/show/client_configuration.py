@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The SSH client's side of a session for its owner: ssh_config(5) and known_hosts for main1 and, through it, the rest.
+"""The owner's SSH client files for a session: ssh_config(5) and known_hosts for main1 and, through it, the others.
 
-Every replica has two names: ``train.sub1``, which is good beside other sessions, and ``sub1``. Host keys are known
-under the first one, wherever main1 is reached, and nothing else is accepted.
+Every replica has two names: ``train.sub1``, which can be used beside other sessions, and ``sub1``. Host keys are stored
+under the first one, whatever the address of main1, and no other key is accepted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..values.errors import InvalidInput, show
 CONFIGURATION = "config"
 KNOWN_HOSTS = "known_hosts"
 HEADING = "# The session "
-"""What a configuration that was written here begins with."""
+"""Beginning of every configuration that was written here."""
 
 _ADDRESS = re.compile(r"[A-Za-z0-9_.:-]+")
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@$-]*")
@@ -31,8 +31,8 @@ _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/=]+")
 def check_login(record: Record | None, session_name: str, resource_group: str, asker: Asker) -> Record:
     """Return the record of a session that its owner can log in to from outside.
 
-    record: the one of this name that was found. asker: who wants to. Raises InvalidInput for any other, InvalidPlan for
-    a plan that is malformed.
+    record: the one of this name that was found. asker: the user who logs in. Raises InvalidInput for any other session,
+    InvalidPlan for a malformed plan.
     """
 
     def refuse(why: str) -> InvalidInput:
@@ -58,7 +58,7 @@ def check_login(record: Record | None, session_name: str, resource_group: str, a
 
 
 def check_directory(directory: str, entries: Collection[str], configuration: str) -> None:
-    """Refuse a folder that the two files, and a mode for its owner alone, would take from somebody.
+    """Reject a folder that other files or programs use: login writes two files to it and makes it private to its owner.
 
     entries: what is in it. configuration: the content of a file `CONFIGURATION` in it. Raises InvalidInput.
     """
@@ -81,10 +81,10 @@ def client_files(
 ) -> dict[str, str]:
     """Return the two files for the folder *directory*, by name.
 
-    public_keys: public keys of every replica. users: name of the user of each replica as far as it is known; of
-    others that of main1 is taken. address: where users reach the host of main1. identity_file: the owner's private key
-    where it is not one that SSH tries by itself.
-    Raises InvalidInput for what is missing, or cannot be written in such a file.
+    public_keys: public keys of every replica. users: name of the user of each replica if it is known; for others the
+    user of main1 is taken. address: where users reach the host of main1. identity_file: the owner's private key, if it
+    is not one that SSH tries by itself.
+    Raises InvalidInput for values that are missing, or that cannot be written in such a file.
     """
     session = plan.session.name
     names = [replica.name for replica in plan.replicas]
@@ -140,6 +140,6 @@ def client_files(
 
 
 def _quote(path: str) -> str:
-    """Return a path as ssh_config(5) reads it, where % begins a token."""
+    """Return a path in the syntax of ssh_config(5), where % begins a token."""
     escaped = path.replace("%", "%%")
     return f'"{escaped}"'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What came of a launch: as data for whatever follows, and as a table for people. Nothing in it is secret."""
+"""The result of a launch: as data for other programs, and as a table for people. It contains no secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..model.record import DEFAULT_GROUP
 from ..values.table import table
 
 PLANNED = "PLANNED"
-"""Status of a replica, and of a session, that would run but for check mode."""
+"""Status in check mode of a replica, and of a session, that would run otherwise."""
 PLACED = ("RUNNING", PLANNED)
 
 _SHOWN = ("name", "role", "rank", "host", "address", "container", "image")
@@ -24,8 +24,8 @@ COLUMNS = ("REPLICA", "HOST", "ADDRESS", "RANK", "STATUS")
 def artifact(state: Mapping[str, Any], status: str, report: Sequence[str]) -> dict[str, Any]:
     """Return the data.
 
-    state: what the launch has decided: session_name, hosts, record, and pending, the record of one that waits.
-    status: of the session, and of each replica of one that has its place. report: what people are told.
+    state: the decisions of the launch: session_name, hosts, record, and pending, the record of a session that waits.
+    status: of the session, and of each replica if the session has its place. report: the lines for people.
     """
     placed = status in PLACED
     record = state["record"] if placed else state["pending"]
@@ -58,7 +58,7 @@ def artifact(state: Mapping[str, Any], status: str, report: Sequence[str]) -> di
 
 
 def table_of(record: Mapping[str, Any] | None, replicas: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the table of the session of *record*, with the status that *replicas* have; none where it has no place."""
+    """Return the table of the session of *record*, with the status from *replicas*; empty if it has no place."""
     if record is None or record["plan"] is None:
         return []
     plan = read_plan(record["plan"], forgiving=True)
@@ -72,7 +72,7 @@ def table_of(record: Mapping[str, Any] | None, replicas: Iterable[Mapping[str, A
 
 
 def _login(plan: Plan) -> list[str]:
-    """Return how the owner gets the SSH configuration of a session that takes the owner's keys."""
+    """Return how the owner of a session with authorized keys gets its SSH configuration."""
     if plan.ssh_port is None:
         return []
     options = f"-e session_name={plan.session.name}"

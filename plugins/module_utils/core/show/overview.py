@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The overview: all that can be said of a resource group now, as plain data that JSON can carry.
+"""The overview: everything that is known of a resource group now, as plain data for JSON.
 
-It is what people and programs see of hosts and sessions, whatever form it takes: a table, a page, an inventory,
-artifacts. So its keys stay, its order is the inventory's and the alphabet's, and nothing in it is secret: it has only
-the names of environment variables and of options of volume drivers, and the rest by `rules.access`.
+People and programs see it in several forms: a table, a page, an inventory, artifacts. So its keys stay the same, and
+its order is that of the inventory and of the alphabet. It contains no secrets: only the names of environment variables
+and of options of volume drivers are included, and the rest according to `rules.access`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ..values.failure import Failure
 from ..values.resources import PINNED, Devices
 
 FAILED, MISSING, UNKNOWN, PLANNED = "FAILED", "MISSING", "UNKNOWN", "PLANNED"
-"""Statuses of a replica beyond what the engine says of its container in capitals (RUNNING, EXITED, PAUSED, ...): ended
-by itself with an exit code other than 0 or for want of memory; without a container; on a host that cannot be asked; not
+"""Statuses of a replica beyond the states that the engine reports in capitals (RUNNING, EXITED, PAUSED, ...): ended by
+itself with an exit code other than 0 or because it ran out of memory; without a container; on an unreachable host; not
 started yet."""
 
 Containers = dict[tuple[str, str], Container]
-"""Those of a session, by host and replica."""
+"""The containers of a session, by host and replica."""
 NO_SHARES = Shares()
 _SESSION = ("id", "name", "owner", "status", "revision")
 
@@ -58,9 +58,9 @@ def overview(
     """Return the overview of a resource group.
 
     known: every host of the group, in inventory order. facts: of the usable ones, as host_info returns them, with whole
-    records. why_missing: for each other host why it has none. unreachable: those that did not answer. inventory: the
-    variables of each host. cluster: what the facts say together. entries: the queue. shares: of owners.
-    scope: which sessions belong to the group. asker: to whom it is shown.
+    records. why_missing: for each other host the reason. unreachable: those that did not answer. inventory: the
+    variables of each host. cluster: the facts of all hosts combined. entries: the queue. shares: of owners. scope:
+    which sessions belong to the group. asker: the user to whom it is shown.
     """
     unreachable_hosts = set(unreachable)
     found: list[str] = []
@@ -121,7 +121,7 @@ def _host(
     if facts is None:
         return shown
     shown["drained"] = encode(facts.drained)
-    # Not for how long: a page without figures is another one only when something is new.
+    # Without the time left: so a page without metrics changes only if something is new.
     shown["suspect"] = None if facts.suspect is None else {"reason": facts.suspect.reason}
     shown["engine"] = encode(facts.engine)
     shown["underlay"] = encode(facts.underlay)
@@ -160,11 +160,11 @@ def _amounts(cpus: int, memory: int, replicas: int | None, devices: Devices) -> 
 def session_of(
     record: Record, facts: Mapping[str, HostFacts], containers: Containers, asker: Asker = EVERYBODY
 ) -> dict[str, Any]:
-    """Return all that can be said of one session.
+    """Return everything that is known of one session.
 
-    record: whole, a stub, or the line of one that has ended, of which little can be said. What it keeps of request and
-    plan is shown as it is, with what a newer release added. facts: of the usable hosts. containers: of the session.
-    asker: to whom it is shown.
+    record: whole, a stub, or the short form of an ended session, of which little is known. Its parts of request and
+    plan are shown as they are, with keys that a newer release added. facts: of the usable hosts. containers: of the
+    session. asker: the user to whom it is shown.
     """
     is_readable = asker.may_read(record.owner, record.shared_with)
     plan, request = record.plan, record.request
@@ -217,7 +217,7 @@ def session_of(
 
 
 def _times(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any] | None:
-    """Return when a session ends by its request, and how far it is, in seconds; None where its time is not kept."""
+    """Return when a session ends by its request, and how much time has passed, in seconds; None without limits."""
     limits = limits_of(record.request)
     if not limits.exist:
         return None
@@ -226,7 +226,7 @@ def _times(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any] | N
 
 
 def request_of(request: Mapping[str, Any], is_readable: bool) -> dict[str, Any]:
-    """Return the JSON form of a request without values that may be secret, and for all without what is not theirs."""
+    """Return the JSON form of a request without values that may be secret, and without private ones for other users."""
     return {
         **shown(request, is_readable),
         "roles": [shown({**role, "env": sorted(role["env"])}, is_readable) for role in request["roles"]],
@@ -235,7 +235,7 @@ def request_of(request: Mapping[str, Any], is_readable: bool) -> dict[str, Any]:
 
 
 def replica_of(plan: Mapping[str, Any], entry: Mapping[str, Any], is_readable: bool = True) -> dict[str, Any]:
-    """Return what a plan says of a replica, with what its image is as far as that is resolved.
+    """Return a replica from a plan, with the image that its reference resolves to, if that is known.
 
     Its environment is left out, and so are other values that may be secret. is_readable: as of `rules.access.shown`.
     """
@@ -249,12 +249,12 @@ def replica_of(plan: Mapping[str, Any], entry: Mapping[str, Any], is_readable: b
 
 
 def _mounts(mounts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return mounts with the names alone of their drivers' options: a file server may want a password among them."""
+    """Return mounts with only the names of their drivers' options: a password for a file server may be among them."""
     return [{**mount, "driver_options": sorted(mount["driver_options"])} for mount in mounts]
 
 
 def _seen(container: Container | None, answers: bool) -> dict[str, Any]:
-    """Return what a host says of a replica. answers: whether it could be asked."""
+    """Return a host's report of a replica. answers: whether the host is reachable."""
     nothing: dict[str, Any] = {
         "exit_code": None,
         "oom_killed": False,
@@ -275,7 +275,7 @@ def _seen(container: Container | None, answers: bool) -> dict[str, Any]:
 
 
 def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> dict[str, Any]:
-    """Return what becomes of a session that waits: its place in the queue, and why it waits as lines of text."""
+    """Return the state of a session that waits: its place in the queue, and why it waits as lines of text."""
     request = entry.waiting.request
     if entry.placement is not None:
         reason = [f"It can start on {', '.join(entry.placement.hosts)}."]
@@ -304,7 +304,7 @@ def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> dict[str, 
 
 
 def entry_elsewhere(record: Record, scope: Scope) -> dict[str, Any]:
-    """Return what is said of a session that waits in another resource group, whose runs alone start it."""
+    """Return the state of a session that waits in another resource group; only runs for that group start it."""
     return {
         "session_name": record.name,
         "session_id": record.id,
@@ -320,7 +320,7 @@ def findings(
     cluster: ClusterState,
     scope: Scope = EVERYTHING,
 ) -> list[str]:
-    """Return what is not as it should be beyond what a host can see alone, as sentences."""
+    """Return problems that a host cannot see alone, as sentences."""
     found = []
     for kind, removals in (("abandoned", cluster.orphaned), ("leak", cluster.leaked)):
         for host, host_removals in sorted(removals.items()):
@@ -351,11 +351,11 @@ def findings(
 
 
 def _changed(replica: str, corrections: Corrections) -> str:
-    """Return that programs of a replica go on changing names, which its host's journal shows."""
+    """Return that programs of a replica keep changing names; the journal of its host has the details."""
     rest = "they are not put back any more" if corrections.count >= MOST_TIMES else "they were put back"
     return (
         f"Names of the session in {replica} were changed {corrections.count} times since it was started at "
-        f"{corrections.since}; {rest}. Have the image's programs leave /etc/hosts and /etc/hostname alone."
+        f"{corrections.since}; {rest}. Configure the image's programs to leave /etc/hosts and /etc/hostname alone."
     )
 
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The preview: what a launch would do now, as plain data that JSON can carry.
+"""The preview: the changes that a launch would make now, as plain data for JSON.
 
-It is read off what a launch in check mode decided and what its hosts said they would change, so it cannot say anything
-else than the launch. Values that may be secret, those of the user's own environment variables first of all, are left
+It is taken from the decisions of a launch in check mode and from the changes that its hosts reported, so it always
+agrees with the launch. Values that may be secret, above all those of the user's own environment variables, are left
 out.
 """
 
@@ -23,8 +23,7 @@ from .overview import replica_of
 def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return what a launch would do.
 
-    answer: the last state of the launch. report: what the launch said in the end. actions: by host, what it would do
-    there.
+    answer: the last state of the launch. report: the launch's final lines. actions: by host, what it would do there.
     """
     record = answer["record"]
     plain = record["plan"] if record is not None else None

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Check pairs: let pairs of hosts work together in one real session, and name the slow or broken host.
+"""Check pairs: test pairs of hosts in one real session, and name the slow or broken host.
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host says what it has | launch, or the end where fewer than two can take part |
+| look | every host reports its facts | launch, or the end if fewer than two can take part |
 | launch | the playbook launches a session with one replica on each of them | find |
-| find | each tells which replica it has | work |
+| find | each reports which replica it has | work |
 | work | in a round each works with one other at most | work, until no round could show more; prove |
-| prove | each tells which replica it has: what went meanwhile shows nothing | remember, where a host is named |
+| prove | each reports which replica it has: if one is gone, the results prove nothing | remember, if a host is named |
 | remember | a host that is named is suspect from now on | the end |
 """
 
@@ -30,14 +30,14 @@ from .verb import Answers, Call, Outside, State, call, step
 REFUSED = "Pairs of hosts cannot be checked; no host was touched."
 STATE_DIRECTORY = {"state_directory": "check_pairs_state_directory"}
 SESSION = "check-pairs"
-"""Name of the session in which pairs work together; the playbook launches and removes it."""
+"""Name of the session in which pairs are tested; the playbook launches and removes it."""
 SECONDS = 120
-"""For how long a pair may work; what takes longer is broken."""
+"""Time limit for the work of a pair; a pair that takes longer counts as broken."""
 LEAST_SIZE = 1024**2
 
 
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
-    """Return the first state. given: cpus and memory of a replica, and size, what a pair sends.
+    """Return the first state. given: cpus and memory of a replica, and size, the amount that a pair sends.
 
     Raises InvalidInput.
     """
@@ -53,7 +53,7 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> 
         **STATE_DIRECTORY,
     }
     calls = [call("host_info", hosts, {"underlay_address": ""}, variables=variables)]
-    return {**state, **step("look", "Look at the hosts", "Choose who takes part", calls)}
+    return {**state, **step("look", "Look at the hosts", "Choose the hosts that take part", calls)}
 
 
 def _parse_size(value: object) -> int:
@@ -61,7 +61,7 @@ def _parse_size(value: object) -> int:
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
-    """Return what follows from the answers to the state's step."""
+    """Return the state that follows from the answers to the state's step."""
     return {"look": _chosen, "launch": _find, "find": _found, "work": _worked, "prove": _proven, "remember": _over}[
         state["step"]
     ](state, answers, outside)
@@ -88,7 +88,7 @@ def _chosen(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _find(state: State, _answers: Answers, _outside: Outside) -> State:
-    return {**state, **step("find", "Tell which replica is here", "See who works with whom", [_ask(state["chosen"])])}
+    return {**state, **step("find", "Report which replica is here", "Pair the hosts", [_ask(state["chosen"])])}
 
 
 def _ask(hosts: Sequence[str]) -> Call:
@@ -110,11 +110,11 @@ def _work(state: State) -> State:
         return _judged(state)
     own = {host: {"peer": state["replicas"][other]} for host, other in pairs}
     given = {"session_name": SESSION, "size": state["size"], "seconds": SECONDS}
-    title = f"Let pairs of hosts work together, round {len(rounds) + 1}"
+    title = f"Test pairs of hosts, round {len(rounds) + 1}"
     return {
         **state,
         "pairs": [list(pair) for pair in pairs],
-        **step("work", title, "See who is slow", [call("replica_transfer", own, given)]),
+        **step("work", title, "Find slow hosts", [call("replica_transfer", own, given)]),
     }
 
 
@@ -142,15 +142,15 @@ def _judged(state: State) -> State:
     state["unclear"] = [lines[pair] for pair in judgement.unclear]
     if not judgement.named:
         return _with_report(state)
-    title = "Tell which replica is here still"
+    title = "Report which replica is still here"
     return {
         **state,
-        **step("prove", title, "See whether the session was there all the time", [_ask(list(state["replicas"]))]),
+        **step("prove", title, "Check that the session existed all the time", [_ask(list(state["replicas"]))]),
     }
 
 
 def _proven(state: State, answers: Answers, _outside: Outside) -> State:
-    """Name nobody where somebody has removed the session, or a part of it, while pairs worked."""
+    """Name no host if the session, or a part of it, was removed while pairs were tested."""
     found = read_answers(TransferAnswer, answers)
     gone = [
         host
@@ -164,7 +164,10 @@ def _proven(state: State, answers: Answers, _outside: Outside) -> State:
         for host, lines in state["named"].items()
     }
     remember = call("host_suspect", own, variables=STATE_DIRECTORY)
-    return {**state, **step("remember", "Get new sessions only where no other host has room", "Say it", [remember])}
+    return {
+        **state,
+        **step("remember", "Get new sessions only if no other host has room", "Report the result", [remember]),
+    }
 
 
 def _line(number: int, entry: Mapping[str, Any]) -> str:

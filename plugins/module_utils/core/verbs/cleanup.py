@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Cleanup, a step of several verbs: hosts write down what became of sessions, and remove what nobody owns any more."""
+"""Cleanup, a step of several verbs: hosts record the end of sessions, and remove parts that no session owns any
+more."""
 
 from __future__ import annotations
 
@@ -15,17 +16,17 @@ from .verb import Call, State, call, step
 
 NAME = "cleanup"
 UNOWNED = {"state": "absent", "keep_data": True, "unless_reserved": True}
-"""How a host removes what nobody owns any more."""
+"""Arguments with which a host removes parts that no session owns any more."""
 
 
 def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, str]) -> State:
-    """Return the part of a state that names the step. Who comes between its two kinds of calls finds what to do.
+    """Return the part of a state that names the step. A session that comes between its calls finds the work done.
 
-    actions: as core.group returns them. then: the title of the decision that follows. variables: the role's, for where
-    the state directory is and for how much output is kept.
+    actions: as returned by core.group. then: the title of the decision that follows. variables: the role's, for the
+    state directory and for the amount of output that is kept.
     """
     records = {
-        # That a session has ended is for those that know it otherwise.
+        # Only hosts that still have another status need to learn that a session has ended.
         host: {
             "records": [record for record in actions["records"] if record["status"] not in ENDED or record["id"] in ids]
             + actions["stubs"].get(host, []),
@@ -48,7 +49,7 @@ def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, 
 
 
 def _removal(removals: Mapping[str, Mapping[str, Any]], variables: Mapping[str, str]) -> Call:
-    """Return the call that removes one session from each of some hosts, unless somebody has changed it meanwhile."""
+    """Return the call that removes one session from some hosts, unless it was changed there meanwhile."""
     own = {
         host: {
             **{key: removal[key] for key in ("session_id", "keep_record", "undo")},

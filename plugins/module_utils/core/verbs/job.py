@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Run a job: start a command in replicas of a session that runs, or come back to it, and judge how it ended.
+"""Run a job: start a command in replicas of a running session, or follow an earlier job, and report how it ended.
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host tells what it knows of the session and its jobs | run; of a job that is there end, or read |
-| run | those of the job start the command | read, abort, or over where nobody waits for it |
-| abort | those of the job end it, as some could not start it, or did not say so | over, failed |
-| end | those of the job end it | read |
-| read | those of the job show what it writes, until it has ended where somebody waits for that | over |
+| look | every host reports what it knows of the session and its jobs | run; for an existing job end, or read |
+| run | the job's hosts start the command | read, abort, or over if the user does not wait for it |
+| abort | the job's hosts end it, because some could not start it, or did not report that they did | over, failed |
+| end | the job's hosts end it | read |
+| read | the job's hosts show what it writes, until it has ended if the user waits for that | over |
 
-No step is called as one of a launch: the progress on the terminal goes by their names.
+No step has the same name as a step of a launch: the progress on the terminal depends on the names.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from .verb import Answers, Call, Outside, State, call, step
 REFUSED = "The job cannot be run; nothing was started."
 STATE_DIRECTORY = {"state_directory": "run_job_state_directory"}
 TO_START = {**STATE_DIRECTORY, "env": "job_env", "output_size": "run_job_output_size"}
-"""The environment comes from the variable itself: its values may be secret, and a state is shown."""
+"""The environment is read from the variable itself: its values may be secret, and a state is shown."""
 SHOWN = ("status", "exit_code", "timed_out", "stopped", "alone", "problem")
-"""What programs are told of a job in a replica."""
+"""Variables that programs get for a job in a replica."""
 LAST_LINES = 10
-"""Lines of a replica in which the job failed that the failure shows."""
+"""Number of lines in a failure for each replica in which the job failed."""
 SHORTEST = 0.1
-"""Seconds for which a job is followed for which nobody waits: long enough to read what there is."""
+"""Seconds for which the output of a job is followed if the user does not wait for its end: enough to read what
+exists."""
 
 
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
@@ -48,7 +49,7 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> 
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
-    """Return what follows from the answers to the state's step. Raises InvalidInput where the job cannot be run."""
+    """Return the state that follows from the answers to the state's step. Raises InvalidInput if the job cannot run."""
     request, name = state["request"], state["step"]
     if name == "look":
         return _planned(state, answers, outside)
@@ -57,15 +58,15 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
         failed = [host for host in state["hosts"] if started[host].started is None]
         if failed:
             state = {**state, "problems": [f"{host}: {started[host].why_not}" for host in failed]}
-            # All of them: one of which no answer came may have begun it, or have failed when it had.
+            # All of them: a host that did not answer may have started it, or have failed after starting it.
             stop = [_stop(state, state["hosts"])]
-            return {**state, **step("abort", "End it where it was started", "Say why it could not be started", stop)}
+            return {**state, **step("abort", "End it where it was started", "Report why it did not start", stop)}
         return _judged(state, {}) if request["detach"] or outside.check_mode else _read(state)
     if name == "abort":
         found = read_answers(Answer, answers)
         return _failed(state, [host for host, answer in found.items() if answer.failed or answer.unreachable])
     if name == "end":
-        # Of one that is out of reach the next step says so.
+        # For unreachable hosts the next step reports it.
         problems = [
             f"{host}: The job could not be stopped. {answer.why_not}"
             for host, answer in read_answers(Answer, answers).items()
@@ -135,7 +136,7 @@ def _failed(state: State, left: Sequence[str]) -> State:
 
 
 def _judged(state: State, answers: Mapping[str, OutputAnswer]) -> State:
-    """Return the last state with how the job ended in each replica. answers: none where the hosts were not asked yet.
+    """Return the last state with how the job ended in each replica. answers: none if the hosts were not asked yet.
 
     outcome: for programs; report: for people; failures: why it did not succeed, replica by replica.
     """
@@ -158,7 +159,7 @@ def _judged(state: State, answers: Mapping[str, OutputAnswer]) -> State:
     if alone := [name for name, outcome in outcomes.items() if outcome.alone]:
         report.append(
             f"A process in {', '.join(alone)} had WORLD_SIZE=1: it worked alone, although the session has several "
-            "replicas. Where that is meant, job_warn_alone=false keeps this back."
+            "replicas. If that is intended, set job_warn_alone=false to hide this warning."
         )
     if status in (RUNNING, UNKNOWN):
         report.append(f"Come back to it with run_job, job_id={state['job']}.")
@@ -178,13 +179,13 @@ def _judged(state: State, answers: Mapping[str, OutputAnswer]) -> State:
 
 
 def _unknown(replica: str, answer: OutputAnswer) -> JobOutcome:
-    """Return what is said of a replica of which its host says nothing."""
+    """Return the outcome in a replica whose host reports nothing about it."""
     why = "The host cannot be reached." if answer.unreachable else answer.msg or "The host has nothing of it."
     return JobOutcome(replica, UNKNOWN, problem=f"How the job ended is not known. {why}")
 
 
 def _in_words(outcome: JobOutcome) -> str:
-    """Return what can be said of a job in a replica in a few words."""
+    """Return the outcome of a job in a replica in a few words."""
     if outcome.status != ENDED or outcome.exit_code is None:
         return outcome.status
     cause = " (timeout)" if outcome.timed_out else " (stopped)" if outcome.stopped else ""

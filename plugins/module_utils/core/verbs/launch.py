@@ -2,36 +2,36 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Launch: find a place for a session, hold it on all hosts or on none, start there, and prove that it runs.
+"""Launch: find a place for a session, reserve it on all hosts or on none, start it there, and prove that it runs.
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host says what it has | plan: cleanup, images, offer, replace, hold, start, queue, again, or the end |
-| takeover | what a run held that was ended is rolled back | look |
-| cleanup | each writes down what became of sessions, and removes what nobody owns | look |
+| look | every host reports its facts | plan: cleanup, images, offer, replace, hold, start, queue, again, or the end |
+| takeover | reservations of a run that was stopped are rolled back | look |
+| cleanup | each records what became of sessions, and removes what no session owns | look |
 | ask, pull, load, serve, receive | images go where they are missing (see images) | the next, stop, look, or on |
-| stop | those that serve for nobody end | offer, replace, hold, look, or the end |
-| offer, compare, withdraw | shared folders of a session that is to replace one are tried | replace, or the end |
+| stop | hosts that serve images nobody needs stop serving | offer, replace, hold, look, or the end |
+| offer, compare, withdraw | shared folders of a session that is to replace one are tested | replace, or the end |
 | replace | every host removes the session that is replaced | remember, hold, or the end |
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each leases its part and makes its keys under it; name hosts the name | begin, start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
-| reserve, withhold, free, part, fence, agree | a session that runs is about to change | apply, look, the end |
+| reserve, withhold, free, part, fence, agree | a running session is about to change | apply, look, the end |
 | apply, again, join, clear | it changes | look, batch, the end |
-| begin | each confirms its lease, makes its part but for roles that come later | ready, begin, start, undo |
-| ready | those that did not wait for their replicas, as hosts had to wait for their turn, do | begin, start, undo |
+| begin | each confirms its lease, makes its part except for roles that come later | ready, begin, start, undo |
+| ready | hosts that did not wait for their replicas, because others had to be called first, wait | begin, start, undo |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | start, meet, batch, undo, end |
-| meet | those whose peers were late look for them once more | batch, undo, the end |
+| meet | hosts whose peers were late look for them again | batch, undo, the end |
 | batch | main1's host starts the batch command | undo, or the end |
-| undo | every host keeps what becomes of one from the queue, and removes what was made | remember, look, or the end |
-| keep | every host keeps what became of a session from the queue | look, or the end |
-| name | name hosts hold the name of one that is to wait | queue, name, release |
+| undo | hosts keep the outcome of a session from the queue, and remove what was made | remember, look, or the end |
+| keep | every host keeps the outcome of a session from the queue | look, or the end |
+| name | name hosts hold the name of a session that is to wait | queue, name, release |
 | queue | every host keeps the request | wait, or the end |
-| wait | every host waits until another session gives room back, and looks | as after look, or look |
-| tell | nothing: what was handed on is put right | the end |
+| wait | every host waits until another session frees capacity, and reports its facts | as after look, or look |
+| tell | nothing: the result for the workflow is corrected | the end |
 
-The plain way is look, hold, start; a session that runs as asked goes from look to start. Where roles come after others
-there is a begin for each wave but the last.
+The usual order is look, hold, start; a session that already runs as requested goes from look to start. If roles come
+after others, there is a begin for each wave except the last.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ AFTER: dict[str, Callable[[Launch], State]] = {
     "wait": plan.after_wait,
     "tell": Launch.end,
 }
-"""What follows from the answers to each step, in the order of the table above."""
+"""The functions that evaluate the answers to each step, in the order of the table above."""
 MAKING = ("replace", "hold", "begin", "start", *change.STEPS)
-"""Steps whose actions are told with what was, or would be, made."""
+"""Steps whose actions are reported with what was, or would be, made."""
 
 
 def launch_request(
@@ -103,10 +103,11 @@ def launch_request(
     replaces: bool = False,
     displaced: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return what the steps of a launch need of a request.
+    """Return the data of a request that the steps of a launch need.
 
-    min_size: one that runs may grow by less than is asked, to no fewer replicas than this. replaces: whether replicas
-    of lost hosts find others whatever the request says. displaced: replicas that are to leave their hosts, with these.
+    min_size: a running session may grow by less than requested, to no fewer replicas than this. replaces: whether
+    replicas of lost hosts move to others whatever the request sets. displaced: replicas that are to leave their hosts,
+    with these.
     """
     return {
         "session_name": request.name,
@@ -141,11 +142,11 @@ def begin(
 ) -> State:
     """Return the first state.
 
-    request: of launch_request, with ``waits``, the record, where the session waits already, ``changes``, its id, where
-    it runs and is only to be changed, ``known_unreachable``, hosts of which this run knows that they cannot be
-    reached, and ``silent_registries``, by host those that it waited for in vain in this run. hosts: of the resource
-    group. attempts: how often it plans anew where others were faster. from_queue: whether a failure is an outcome like
-    others. hands_on: whether what follows in a workflow is told of the session.
+    request: of launch_request, with ``waits``, the record, if the session waits already, ``changes``, its id, if it
+    runs and is only to be changed, ``known_unreachable``, hosts that this run has found to be unreachable, and
+    ``silent_registries``, by host the registries that it waited for in vain in this run. hosts: of the resource group.
+    attempts: how often it plans again if concurrent launches took the capacity. from_queue: whether a failure is an
+    outcome like others. hands_on: whether the session is passed on to what follows in a workflow.
     """
     unreachable = list(request.get("known_unreachable") or ())
     return {
@@ -189,10 +190,10 @@ def begin(
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
-    """Return what follows from the answers to the state's step.
+    """Return the state that follows from the answers to the state's step.
 
-    Beside what every state has: ``play_hosts``, those that the plain way has something to do for, at least one; and
-    ``left``, those that what is rare has something to do for.
+    Besides the keys of every state it has ``play_hosts``, hosts with something to do in the usual plays, at least one;
+    and ``left``, hosts with something to do in rare steps.
     """
     launch = Launch(state, answers, outside)
     if state["step"] in MAKING:
@@ -201,7 +202,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
             done.setdefault(host, []).extend(answer.actions or ())
         launch.state["done"] = done
     following = AFTER[state["step"]](launch)
-    # One that has answered: a host that failed is no host of the plays that follow.
+    # Only a host that has answered: a host that failed is left out of the plays that follow.
     own = (following.get("reachable") or following["known"])[:1]
     if following["step"] in ("hold", "begin", "start"):
         own = list(dict.fromkeys([*hosts_of(following), *following["stub_hosts"]]))
@@ -209,14 +210,14 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def handed_on(state: State) -> dict[str, Any] | None:
-    """Return what follows in a workflow is told, as far as it is known; None while nothing is."""
+    """Return the data that is passed on in a workflow, as far as it is known; None while nothing is."""
     if not state["hands_on"] or state["promised"] is None:
         return None
     return artifact(state, state["promised"], _report_of(state))
 
 
 def closing_lines(state: State) -> list[str]:
-    """Return what people are told at the end."""
+    """Return the lines that people see at the end."""
     placed = state["outcome"]["status"] in PLACED
     return [*state["outcome"]["report"], *(table_of(state["record"], state["replicas"]) if placed else ())]
 

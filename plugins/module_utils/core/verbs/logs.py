@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Logs: find the session that is meant, read what its replicas wrote, and tell what is missing.
+"""Logs: find the requested session, read what its replicas wrote, and report what is missing.
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host tells which sessions of the name it knows | read |
-| read | those that have anything of the session that is meant read it, and follow it if asked to | the end |
+| look | every host reports which sessions of the name it knows | read |
+| read | hosts that have anything of the requested session read it, and follow it on request | the end |
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ VARIABLES = {"state_directory": "logs_state_directory"}
 
 @dataclass(frozen=True)
 class Chosen:
-    """The session that is meant.
+    """The requested session.
 
-    job: id of the job that is meant; empty for none. copies: by host that knows the session what it says of it. notes:
-    what people are told of it, and of hosts that say nothing.
+    job: id of the requested job; empty if there is none. copies: by host that knows the session its report of it.
+    notes: lines for people about the session, and about hosts that report nothing.
     """
 
     session_id: str
@@ -43,14 +43,14 @@ class Chosen:
 
     @property
     def members(self) -> dict[str, str]:
-        """The host of each replica that is there."""
+        """The host of each existing replica."""
         return {replica: host for host, copy in self.copies.items() for replica in copy.members}
 
     @property
     def jobs(self) -> dict[str, JobCopy]:
-        """What is known of each job: its command, and on, the host of each of its replicas.
+        """The jobs that are known: the command of each, and on, the host of each of its replicas.
 
-        Where a replica ran the host says that keeps its end: it may have another name since.
+        The host that stores the end of a replica reports where it ran, since its name may have changed.
         """
         found = {key: job for copy in self.copies.values() for key, job in copy.jobs.items()}
         here = [
@@ -74,13 +74,13 @@ def choose(
     job: str,
     job_variable: str = "logs_job",
 ) -> Chosen:
-    """Return the session that is meant: one that is recorded before those that have ended, else the newest.
+    """Return the requested session: one that is recorded before those that have ended, else the newest.
 
-    Of several that are recorded it is that of the resource group: groups that share hosts may have a name both.
+    If several are recorded it is the one of the resource group: groups that share hosts may both use a name.
 
-    A job tells which session is meant, but a batch command does not: it is the one of the session that is meant without
-    it. asker: who asks for it. job_variable: what names the job. Raises InvalidInput where there is no such session or
-    job, and where it is somebody else's.
+    A job identifies its session, but a batch command does not: it belongs to the session that is chosen without it.
+    asker: the user who requests it. job_variable: the variable that names the job. Raises InvalidInput if there is no
+    such session or job, and if it belongs to another user.
     """
     known = {host: {session.id: session for session in answer.sessions or ()} for host, answer in answers.items()}
     notes = [_missing(host, answer) for host, answer in answers.items() if answer.sessions is None]
@@ -135,13 +135,13 @@ def choose(
 
 
 def _refusal(asker: Asker, name: str, copies: Sequence[SessionCopy]) -> str | None:
-    """Return why a session is somebody else's, by what the newest of its copies says; None where it is not."""
+    """Return why a session is another user's, according to the newest of its copies; None if it is not."""
     newest = max(copies, key=lambda copy: (copy.revision, bool(copy.owner)))
     return asker.refusal(name, newest.owner, newest.shared_with)
 
 
 def _check(asker: Asker, name: str, copies: Sequence[SessionCopy]) -> None:
-    """Refuse a session of somebody else. Raises InvalidInput."""
+    """Reject a session of another user. Raises InvalidInput."""
     why = _refusal(asker, name, copies)
     if why is not None:
         raise InvalidInput.single("session_name", name, why)
@@ -169,7 +169,7 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> 
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
-    """Return what follows from the answers to the state's step. Raises InvalidInput where there is nothing to read."""
+    """Return the state that follows from the answers to the state's step. Raises InvalidInput if there is nothing."""
     request, found = state["request"], read_answers(OutputAnswer, answers)
     if state["step"] == "read":
         return {**state, **step("", "", ""), "notes": [*state["notes"], *_left_out(state, found)]}
@@ -202,7 +202,7 @@ def _end(replica: str, end: Mapping[str, Any]) -> str:
 
 
 def _left_out(state: State, answers: Mapping[str, OutputAnswer]) -> Iterable[str]:
-    """Yield what is missing of what was asked for."""
+    """Yield what is missing of the requested output."""
     request, members = state["request"], state["members"]
     for host, answer in answers.items():
         if answer.sources is None:

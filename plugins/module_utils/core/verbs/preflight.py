@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Preflight: have the hosts look at themselves and try each other, and judge what they found.
+"""Preflight: hosts check themselves and test each other, and the results are evaluated.
 
 | step | what hosts do | what follows |
 |---|---|---|
-| examine | every host looks at itself | listen, or remember where no two can try each other |
-| listen | those of the probe plan hold a link as sessions have it, and listen | reach |
-| reach | those that listen speak to the others | measure, or hear |
+| examine | every host checks itself | listen, or remember if no two can test each other |
+| listen | hosts of the probe plan hold a link as sessions have it, and listen | reach |
+| reach | hosts that listen send to the others | measure, or hear |
 | measure | in a round of the matrix, each is in one pair at most | measure, until no round is left; hear |
-| hear | those that listen tell what arrived, and end | remember |
-| remember | every host keeps what speaks against it, or that nothing does | the end |
+| hear | hosts that listen report what arrived, and end | remember |
+| remember | every host stores its problem, or that it has none | the end |
 
-What hosts start here ends by itself, also where the controller does not come to the last step.
+Processes that hosts start here end by themselves, even if the controller does not reach the last step.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ OF_HOST = {
     "accelerators": "preflight_accelerators",
     "state_directory": "preflight_state_directory",
 }
-REMEMBER = "Keep what speaks against a host, or that nothing does"
+REMEMBER = "Store the problem of a host, or that it has none"
 OF_STATE = {"state_directory": "preflight_state_directory"}
 TOKEN = {"token": "preflight_token"}
-"""What those name who speak to the hosts' processes; a secret, which no state holds."""
+"""Secret by which senders authenticate to the hosts' processes; no state contains it."""
 
 
 def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -> State:
@@ -66,7 +66,7 @@ def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -
         "encryption": options.request.encrypted,
     }
     own = {host: {"roots": _roots(inventory, host)} for host in hosts}
-    title = "Have every host look at itself"
+    title = "Examine every host"
     return {
         **state,
         **step("examine", title, "See who tries whom", [call("host_preflight", own, arguments, variables=OF_HOST)]),
@@ -74,7 +74,7 @@ def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
-    """Return what follows from the answers to the state's step."""
+    """Return the state that follows from the answers to the state's step."""
     name = state["step"]
     if name == "remember":
         return {**state, **step("", "", "")}
@@ -96,14 +96,14 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _answers(state: State, name: str) -> dict[str, PreflightAnswer]:
-    """Return what hosts answered in a step before."""
+    """Return the answers of hosts in an earlier step."""
     return read_answers(PreflightAnswer, state["answers"][name])
 
 
 def _read(state: State, outside: Outside) -> tuple[Options, Settings, dict[str, dict[str, Any]]]:
-    """Return what is asked for, the site's settings, and what the inventory says of each host. Raises InvalidInput.
+    """Return the options, the site's settings, and the inventory variables of each host. Raises InvalidInput.
 
-    The request's variables are read anew each time: they may hold secrets, and a state is shown.
+    The request's variables are read again each time: they may hold secrets, and a state is shown.
     """
     request = pick(outside.inventory[state["hosts"][0]], REQUEST_VARIABLES)
     given = {f"preflight_{name}": value for name, value in state["settings"].items()}
@@ -114,7 +114,7 @@ def _read(state: State, outside: Outside) -> tuple[Options, Settings, dict[str, 
 def _roots(inventory: Mapping[str, Any], host: str) -> list[str]:
     try:
         return list(roots_of(inventory, host))
-    except InvalidInput:  # a finding says so
+    except InvalidInput:  # a finding reports it
         return []
 
 
@@ -131,14 +131,14 @@ def _results(state: State, inventory: dict[str, dict[str, Any]]) -> Results:
 
 
 def _planned(state: State, outside: Outside) -> State:
-    """Add the plan, and the titles of the steps that are ahead: none where no two hosts can try each other."""
+    """Add the plan, and the titles of the steps that are ahead: none if no two hosts can test each other."""
     options, settings, inventory = _read(state, outside)
     results = _results(state, inventory)
     plan = plan_probe(results.observed, settings, options.peers, uuid.UUID(outside.draw()).int)
     names = list(plan.hosts)
     measured = rounds(len(names), options.matrix_rounds) if options.matrix else []
     of_matrix = [f"Measure pairs, round {number + 1} of {len(measured)}" for number in range(len(measured))]
-    titles = ["Hold a link as sessions have it, and listen", "Speak to the other hosts", *of_matrix]
+    titles = ["Set up a link like that of a session, and listen", "Send to the other hosts", *of_matrix]
     return {
         **state,
         "plan": {
@@ -154,7 +154,7 @@ def _planned(state: State, outside: Outside) -> State:
             },
         },
         "rounds": [[{"from": names[source], "to": names[other]} for source, other in pairs] for pairs in measured],
-        "ahead": [*([*titles, "Hear what arrived, and end"] if len(names) > 1 else []), REMEMBER],
+        "ahead": [*([*titles, "Report what arrived, and end"] if len(names) > 1 else []), REMEMBER],
     }
 
 
@@ -166,7 +166,7 @@ def _listen(state: State, outside: Outside) -> State:
 
 
 def _listening(state: State) -> dict[str, PreflightAnswer]:
-    """Return what the hosts that listen said of it."""
+    """Return the answers of the hosts that listen."""
     return {host: answer for host, answer in _answers(state, "listen").items() if answer.server}
 
 
@@ -183,11 +183,11 @@ def _reach(state: State, outside: Outside) -> State:
         "udp_ports": {host: answer.udp for host, answer in listening.items()},
     }
     reach = call("host_preflight", hosts, arguments, of_state=["plan"], variables=TOKEN)
-    return {**state, **step("reach", state["ahead"][1], "See who was reached", [reach])}
+    return {**state, **step("reach", state["ahead"][1], "Check which hosts were reached", [reach])}
 
 
 def _measure(state: State) -> State:
-    """Return the next round of the measurement, or what ends the probe where none is left."""
+    """Return the next round of the measurement, or the step that ends the probe if none is left."""
     listening = _listening(state)
     if not state["rounds"]:
         hosts = {host: {"server": answer.server} for host, answer in listening.items()}
@@ -209,9 +209,9 @@ def _measure(state: State) -> State:
 
 
 def _judged(state: State, outside: Outside) -> State:
-    """Return what is found: answer, for programs; table, for people; problems, for which preflight fails.
+    """Return the findings: answer, for programs; table, for people; problems, for which preflight fails.
 
-    What is left to do is that each host keeps whether something speaks against it.
+    The step left to do is that each host stores whether it has a problem.
     """
     options, settings, inventory = _read(state, outside)
     results = _results(state, inventory)
@@ -221,7 +221,7 @@ def _judged(state: State, outside: Outside) -> State:
         _add_probe(results, list(plan.hosts), state)
     clocks = {host: _clock(answer) for host, answer in _answers(state, "examine").items() if answer.times}
     findings = judge(options, settings, results, clocks)
-    # What is wrong between two hosts speaks against neither alone.
+    # A problem between two hosts is not held against either of them.
     errors = [finding for finding in findings if finding.severity == ERROR]
     reasons = {host: f"{finding.check}: {finding.found}" for finding in reversed(errors) for host in finding.hosts}
     own = {host: {"reason": reasons.get(host, "")} for host in results.observed}
@@ -235,7 +235,7 @@ def _judged(state: State, outside: Outside) -> State:
 
 
 def _add_probe(results: Results, names: list[str], state: State) -> None:
-    """Add what the hosts found when they tried each other. names: the hosts by their numbers."""
+    """Add what the hosts found when they tested each other. names: the hosts by their numbers."""
     nothing, steps = PreflightAnswer(), [_answers(state, name) for name in ("listen", "reach", "hear")]
     for host in names:
         listening, reached, heard = (answers.get(host, nothing) for answers in steps)

@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Repair: remove what nobody owns any more, and put back on every host exactly what is missing there.
+"""Repair: remove what no session owns any more, and restore on every host exactly what is missing there.
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host says what it has | look, takeover, requeue, cleanup, repair, or the end |
-| takeover | those give back what a launch holds there that has ended for sure | look |
-| requeue | hosts of main1 stop batch commands that are to begin anew elsewhere | look |
-| cleanup | each writes down what became of sessions, and removes what nobody owns | look |
-| repair | each puts back what is missing of its sessions; what comes for lost replicas waits | share, or the end |
+| look | every host reports its facts | look, takeover, requeue, cleanup, repair, or the end |
+| takeover | hosts release what a launch holds there that has certainly ended | look |
+| requeue | hosts of main1 stop batch commands that are to start again elsewhere | look |
+| cleanup | each records what became of sessions, and removes what no session owns | look |
+| repair | each restores what is missing of its sessions; replacements of lost replicas wait | share, or the end |
 | share | each takes over the public keys that others had to make again, and starts what waited | the end |
 
-The playbook gc is a repair that puts nothing back, audit one in check mode.
+The playbook gc is a repair that restores nothing, audit one in check mode.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STATE_DIRECTORY = {"state_directory": "repair_state_directory"}
 REMOVAL = removal_variables("repair")
 REPORT = "Put the report together"
 GRANTED = ("allocatable", "mount_roots", "volume_drivers")
-"""What each call tells a host of what the site grants there."""
+"""Variables by which each call informs a host what the site grants there."""
 
 
 def begin(
@@ -54,13 +54,13 @@ def begin(
 ) -> State:
     """Return the first state.
 
-    hosts: of the resource group. session_name: the only session to put back, empty for all. leaks: whether parts that
-    no record explains are removed as well. puts_back: whether anything is put back. requeue_from: hosts that batch
+    hosts: of the resource group. session_name: the only session to restore, empty for all. leaks: whether parts that no
+    record explains are removed as well. puts_back: whether anything is restored. requeue_from: hosts that batch
     sessions leave for the queue.
 
-    The last state has ``findings``, what was not as it should be at first; ``lines``, those and what was done;
-    ``missing``, the hosts that could not be looked at; ``unremoved``, what could not be cleaned up; and ``problems``,
-    all that went wrong; each a list of sentences.
+    The last state has ``findings``, the problems found at first; ``lines``, those and what was done; ``missing``, the
+    hosts whose facts could not be collected; ``unremoved``, what could not be cleaned up; and ``problems``, everything
+    that went wrong; each a list of sentences.
     """
     return {
         "verb": "repair",
@@ -78,7 +78,7 @@ def begin(
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
-    """Return what follows from the answers to the state's step."""
+    """Return the state that follows from the answers to the state's step."""
     return {
         "look": _after_look,
         "takeover": _after_takeover,
@@ -111,7 +111,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     if state["leaks"] and cluster.alone - {*state["alone"]}:
-        # Their sessions may have begun on hosts that had been asked already; a second look tells.
+        # Their sessions may have begun on hosts that had answered before; collecting the facts again shows that.
         return {**state, "alone": sorted(cluster.alone), **_look(state["known"])}
     state = {**state, "looked": group.looked, "host_names": group.host_names}
     state = _take_over(state, group, cluster, outside)
@@ -166,10 +166,10 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _take_over(state: State, group: GroupFacts, cluster: ClusterState, outside: Outside) -> State:
-    """Have leases given back of launches that have ended for sure; of others nobody knows before their time is up.
+    """Release leases of launches that have certainly ended; of other launches that is unknown until their time is up.
 
-    The records stay: by them the next look tells what was made, on hosts that answer then as well, and who removes it.
-    A host whose part runs goes last, and only where that of another does not: a host that has begun ends that first.
+    The records stay: with them the next look finds what was made, also on hosts that answer only then, and who removes
+    it. A host whose part runs goes last, and only if the part of no other host runs: it ends that part first.
     """
     others = {key for key, record in cluster.records.items() if not group.scope.is_own(record)}
     ended = [
@@ -207,14 +207,14 @@ def _after_takeover(state: State, answers: Answers, _outside: Outside) -> State:
 
 
 def _requeue(state: State, group: GroupFacts, cluster: ClusterState, leaving: Mapping[str, str]) -> State:
-    """Have batch commands stopped. leaving: by session the host of its main1; nobody else may say that it has ended."""
+    """Stop batch commands. leaving: by session the host of its main1; only that host may report that it has ended."""
     calls, requeued, stays = [], [], []
     for session_id, host in leaving.items():
         name = cluster.records[session_id].name
         if not group.scope.is_own(cluster.records[session_id]):
             stays.append(f"Session {name} stays: {group.scope.left_alone(cluster.records[session_id])}")
         elif host in group.facts and session_id not in group.facts[host].batches:
-            # Its launch is at work, or ended before it came to that; only the launch says what is to become of it.
+            # Its launch is at work, or ended before that step; only the launch decides what becomes of it.
             stays.append(f"Session {name} stays: its batch command has not been started on {host}.")
         elif host in group.facts:
             requeued.append(f"{host}: session {name}: stop its batch command, to begin anew elsewhere")
@@ -225,7 +225,7 @@ def _requeue(state: State, group: GroupFacts, cluster: ClusterState, leaving: Ma
             stays.append(
                 f"Session {name} stays: {host}, where its batch command runs, cannot be asked to stop it. {why}"
             )
-    title = "Stop batch commands that are to begin anew elsewhere"
+    title = "Stop batch commands that are to start again elsewhere"
     requeue = {"requeue_from": [], "requeued": requeued, "unremoved": [*state["unremoved"], *stays]}
     return {**state, **requeue, **step("requeue" if calls else "", title, "Look again", calls)}
 
@@ -242,12 +242,12 @@ def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) 
 
 
 def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict[str, Any]]:
-    """Return by host what it has to know: the whole of its own sessions and of those that wait, stubs of others.
+    """Return by host the records it has to know: its own sessions and waiting ones in full, stubs of others.
 
-    Of a session that runs on others a host knows nothing unless it is one that knows the name, has a copy already, or
-    has no rules that keep its containers out of all sessions. That one has ended is for those that know it. What
-    belongs to another resource group is sent to nobody who does not know it, as no teardown for that group would find
-    it here. A record is put into its plain form once for all hosts.
+    A host gets the stub of a session that runs on others only if it is one that knows the name, has a copy already, or
+    has no rules that keep its containers out of all sessions. Only hosts that know a session are informed that it has
+    ended. Sessions of another resource group are not sent to hosts that do not know them, as no teardown for that group
+    would find them here. A record is put into its plain form once for all hosts.
     """
     known = {host: {record.id for record in facts.records} for host, facts in group.facts.items()}
     identities = group.identities
@@ -273,9 +273,9 @@ def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict
 
 
 def _apart(group: GroupFacts, cluster: ClusterState, host: str) -> list[str]:
-    """Return the ids of a host's sessions of which this controller does not reach most of the other hosts.
+    """Return the ids of a host's sessions whose other hosts are mostly out of reach of this controller.
 
-    It may be cut off together with the host, whose part others may have by now: the host asks by itself.
+    It may be cut off together with the host, whose part others may have by now: the host checks that by itself.
     """
     found = []
     for key, record in sorted(cluster.records.items()):
@@ -287,7 +287,7 @@ def _apart(group: GroupFacts, cluster: ClusterState, host: str) -> list[str]:
 
 
 def _after_cleanup(state: State, answers: Answers, _outside: Outside) -> State:
-    # Who cannot be reached any more is missing when the hosts are looked at again.
+    # A host that is unreachable by now is missing when facts are collected again.
     reached = {host: answer for host, answer in read_answers(Answer, answers).items() if not answer.unreachable}
     return {
         **state,
@@ -319,12 +319,12 @@ def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:
         }
         for host, given in state["calls"][0]["hosts"].items()
     }
-    title = "Tell of keys that had to be made anew, and start what waited for other hosts"
+    title = "Distribute keys that had to be made again, and start what waited for other hosts"
     return {**state, "public_keys": keys, **_repair_step("share", title, own)}
 
 
 def _late(answers: Mapping[str, RepairAnswer], session_id: str, hosts: Sequence[str]) -> list[str]:
-    """Return which of a session's hosts do not have it by now as its record says, as far as they can."""
+    """Return which of a session's hosts do not yet have it as its record describes, as far as they can."""
     found = []
     for host in hosts:
         answer = answers.get(host)

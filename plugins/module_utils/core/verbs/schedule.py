@@ -6,12 +6,12 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host says what it has | losses, cleanup, launch, or the end |
-| losses | where hosts are missing or lack the last change, every host says all, and which peers are silent | the same |
-| cleanup | each writes down what became of sessions, and removes what nobody owns | look |
-| launch | the next session that has lost hosts or can start is launched by the verb of that name | launch, or look |
+| look | every host reports its facts | losses, cleanup, launch, or the end | | losses | if hosts are missing or lack
+the last change, hosts report everything, and which peers are silent | the same | | cleanup | each records what became
+of sessions, and removes what no session owns | look | | launch | the next session that has lost hosts or can start is
+launched by the verb of that name | launch, or look |
 
-The playbook replace_lost does the first part alone.
+The playbook replace_lost does only the first part.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def begin(
 ) -> State:
     """Return the first state; hosts: of the resource group.
 
-    only_lost: whether the queue is left alone. session_name: with it only what this session has lost is replaced, and
-    is whatever its request says. moves_from: hosts from which sessions move that would be replaced if these were lost.
-    losses: ids of sessions of which this run knows that they miss hosts. unreachable: hosts of which it knows that they
-    cannot be reached.
+    only_lost: whether the queue is left alone. session_name: if given, only the losses of this session are replaced,
+    whatever its request sets. moves_from: hosts from which sessions move that would be replaced if these were lost.
+    losses: ids of sessions that this run has found to miss hosts. unreachable: hosts that it has found to be
+    unreachable.
 
-    ``launchable`` has what each launch needs of a session that can start, ``outcomes`` what became of those,
-    ``silent_registries`` by host those that it waited for in vain, ``queue`` who waits, in order,
-    ``elsewhere`` who waits in other resource groups, ``known_unreachable`` who could not be reached.
+    ``launchable`` has the data of each launch of a session that can start, ``outcomes`` what became of those,
+    ``silent_registries`` by host those that it waited for in vain, ``queue`` the waiting sessions, in order,
+    ``elsewhere`` those that wait in other resource groups, ``known_unreachable`` the unreachable hosts.
     """
     return {
         "verb": "schedule",
@@ -83,7 +83,7 @@ def begin(
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
-    """Return what follows from the answers to the state's step; to a launch its outcome is that of ``launch``."""
+    """Return the state that follows from the answers to the state's step; those of ``launch`` are its outcome."""
     state = {**state, "warnings": []}
     if state["step"] in ("look", "losses"):
         unanswered = {host for host, answer in answers.items() if answer.get("unreachable")}
@@ -175,7 +175,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _lacks_image(record: Record) -> bool:
-    """Tell whether a session waits as its image could not be had: others are not to wait for its registry."""
+    """Tell whether a session waits because its image was not available: others are not to wait for its registry."""
     return bool(record.history) and record.history[-1].reason.startswith(IMAGE_AWAY)
 
 
@@ -188,7 +188,7 @@ def _launch_of(request: Request, record: Record) -> dict[str, Any]:
 
 
 def _request_of(record: Record, problems: list[str]) -> Request | None:
-    """Return what was asked for of a session that runs; None, and why, where this release cannot go on with it."""
+    """Return the request of a running session; None, with the reason, if this release cannot handle it."""
     try:
         records.require_known(record)
         return Request.from_dict(record.request)
@@ -198,7 +198,7 @@ def _request_of(record: Record, problems: list[str]) -> Request | None:
 
 
 def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: list[str]) -> list[dict[str, Any]]:
-    """Return the launches that move replicas from hosts that are to be empty, one replica after another."""
+    """Return the launches that move replicas from hosts that are to become empty, one replica after another."""
     leaving = [
         record
         for _key, record in sorted(cluster.records.items())
@@ -276,17 +276,17 @@ def _replacements(
 
 
 def _mark_head(group: GroupFacts, cluster: ClusterState, entries: Sequence[QueueEntry]) -> None:
-    """Have it written down who is the head, so that nobody comes before it whose owner has used less by then."""
+    """Record which session is the head, so that no session passes it whose owner has used less by then."""
     changing = {held.claim.amends for _host, held in group.launching}
     for entry in entries:
         record = cluster.records[entry.waiting.session_id]
         if not entry.is_head or record.is_head or record.id in changing:
             continue
-        why = "It is the first in the queue that has no room."
+        why = "It is the first in the queue for which there is no room."
         ticket = replace(record.queue or QueueTicket(record.queue_number), is_head=True)
         marked = cluster.records[record.id] = records.advance(record, record.status, why, queue=ticket)
         if record.status == PENDING:
             cluster.changed[record.id] = marked
         for host in record.hosts:
-            # Of one that runs only its hosts have the whole record.
+            # Only the hosts of a running session have its whole record.
             cluster.stubs.setdefault(host, []).append(marked)

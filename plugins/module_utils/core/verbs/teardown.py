@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Teardown: remove a session from every host, and remember those that could not take part.
+"""Teardown: remove a session from every host, and remember hosts that could not take part.
 
 | step | what hosts do | what follows |
 |---|---|---|
 | remove | every host removes what it has of the session | clean, look, remember, or the end |
-| others | what is of another group that cannot end it is removed by its id | look, remember, or the end |
-| clean | hosts that were away when somebody else's was torn down remove that, then this | look, remember, or the end |
-| look | hosts of a session that others know by a stub record alone say whether they have it | remember, or the end |
-| remember | those that answered set and forget tombstones | the end |
+| others | sessions of another group that cannot end them are removed by their id | look, remember, or the end |
+| clean | hosts unreachable at an earlier teardown of the name finish that, then this | look, remember, or the end |
+| look | hosts of a session that others know only by a stub report whether they have it | remember, or the end |
+| remember | hosts that answered set and forget tombstones | the end |
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ REMOVAL_BY_ID = removal_variables("teardown", "keep_record", "undo")
 SEE = "See which hosts have to be cleaned later"
 SAY = "Say what could not be removed"
 KEPT = ("sessions", "tombstones", "elsewhere", "failed", "unreachable", "msg", "refused", "theirs")
-"""What of the answers to a removal has to be known later."""
+"""Parts of the answers to a removal that are needed later."""
 
 
 @dataclass(frozen=True)
 class Tombstones:
-    """What has to be remembered of a removal.
+    """The tombstones that a removal requires.
 
-    tombstones: to set. forget: ids whose tombstones have done their work. done: hosts that removed what they had.
-    unreachable, failed: those that did not. report: what people are told of those.
+    tombstones: to set. forget: ids whose tombstones are no longer needed. done: hosts that removed what they had.
+    unreachable, failed: hosts that did not. report: lines for people about those.
     """
 
     tombstones: list[dict[str, Any]]
@@ -54,19 +54,19 @@ class Tombstones:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to write down."""
+        """Whether there is anything to record."""
         return bool(self.tombstones or self.forget)
 
     def calls(self, variables: dict[str, str]) -> list[Call]:
-        """Return what the hosts that answer write down."""
+        """Return the calls by which hosts that answer record them."""
         arguments = {"tombstones": self.tombstones, "forget": self.forget}
         return [call("session_record", [*self.done, *self.failed], arguments, variables=variables)]
 
 
 def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] = ()) -> Tombstones:
-    """Tell from the hosts' answers to a removal what has to be remembered of it.
+    """Return the tombstones that follow from the hosts' answers to a removal.
 
-    alive: ids of sessions that were launched while it was at work: a tombstone would have them removed.
+    alive: ids of sessions that were launched during the removal: a tombstone would remove them.
     """
     done = {name: answer.sessions for name, answer in answers.items() if answer.sessions is not None}
     unreachable = [name for name, answer in answers.items() if answer.unreachable]
@@ -82,7 +82,7 @@ def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] 
         reasons.setdefault(answers[name].why_not, []).append(name)
     report = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
     if any(answers[name].refused for name in failed):
-        # A tombstone has the session removed by whatever runs next, whoever runs it.
+        # Because of a tombstone the next run removes the session, whichever user runs it.
         return Tombstones([], [], list(done), unreachable, failed, report)
     if failed:
         report.append("Correct this and tear the session down again.")
@@ -95,7 +95,7 @@ def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] 
             if known or existing
             else f"{names} could not be reached{nothing_known}."
         )
-    # A host that has left it to another group has something of it still.
+    # A host that left it to another group still has a part of it.
     forget = sorted(
         key for key, hosts in existing.items() if all(host in done and (host, key) not in left for host in hosts)
     )
@@ -103,9 +103,9 @@ def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] 
 
 
 def _known_by_stubs(answers: Mapping[str, SessionAnswer]) -> dict[str, list[str]]:
-    """Return the sessions that only others than their hosts know, and those hosts, all of which have answered.
+    """Return the sessions that no host but others than their own knows, and their hosts, all of which have answered.
 
-    They may have been launched on these after they had answered, or they are what is left of one that is gone.
+    They may have been launched on these hosts after the answer, or they are remains of a session that is gone.
     """
     done = {name: answer.sessions for name, answer in answers.items() if answer.sessions is not None}
     found: dict[str, set[str]] = {}
@@ -123,8 +123,8 @@ def _known_by_stubs(answers: Mapping[str, SessionAnswer]) -> dict[str, list[str]
 def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on: bool = False) -> State:
     """Return the first state.
 
-    fails: whether it is a failure where a host could not be reached or cleaned. hands_on: whether what follows in a
-    workflow is told.
+    fails: whether it is a failure if a host could not be reached or cleaned. hands_on: whether the result is passed on
+    to what follows in a workflow.
     """
     return {
         "verb": "teardown",
@@ -142,7 +142,7 @@ def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on:
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
-    """Return what follows from the answers to the state's step."""
+    """Return the state that follows from the answers to the state's step."""
     if state["step"] in ("remove", "others", "clean"):
         last = {host: (result.get("results") or [result])[-1] for host, result in answers.items()}
         kept = {host: {key: result[key] for key in KEPT if key in result} for host, result in last.items()}
@@ -157,7 +157,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _with_earlier(earlier: Mapping[str, Any], now: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is kept of a host's removals by id together with its removal by name before."""
+    """Return what is kept of a host's removals by id together with its earlier removal by name."""
     if "sessions" not in kept:
         return dict(kept)
     results = [earlier, *(now.get("results") or [now])]
@@ -165,18 +165,18 @@ def _with_earlier(earlier: Mapping[str, Any], now: Mapping[str, Any], kept: Mapp
 
 
 def _removed(state: State, outside: Outside) -> State:
-    """Follow what hosts answered to the removal."""
+    """Evaluate the hosts' answers to the removal."""
     answers = read_answers(SessionAnswer, state["answers"])
     if state["step"] == "remove":
         state, ids = _judge_elsewhere(state, answers, outside.scope)
         if ids:
-            title = "Remove what no run for its own resource group can remove"
+            title = "Remove sessions that no run for their own resource group can remove"
             return {**state, **step("others", title, SEE, _calls_by_id(state, ids, answers, outside))}
     found = tombstones_for(answers)
     torn_down = {tombstone.id for answer in answers.values() for tombstone in answer.tombstones}
     dead = {host: answers[host].theirs for host in found.failed if answers[host].theirs}
     if state["step"] != "clean" and (dead := {host: ids for host, ids in dead.items() if torn_down.issuperset(ids)}):
-        title = "Remove what was torn down while this host was away, then the session"
+        title = "Remove what was torn down while this host was unreachable, then the session"
         return {**state, **step("clean", title, SEE, _clean_calls(state["session_name"], dead, outside))}
     stubs = {key: hosts for key, hosts in _known_by_stubs(answers).items() if found.tombstones}
     if stubs:
@@ -193,13 +193,13 @@ def _judge_elsewhere(state: State, answers: Mapping[str, SessionAnswer], scope: 
     own = {key.id for answer in answers.values() for key in answer.sessions or () if key.hosts or key.owner}
     for host, session in [(host, session) for host, answer in answers.items() for session in answer.elsewhere]:
         known = found.get(session.id, session)
-        # No record says who carries what nobody has a record of, or who has a copy of one that waits.
+        # Without a record it is not known which hosts carry a session, or have a copy of one that waits.
         holders = [host] if session.status in ("", PENDING) else []
         found[session.id] = replace(
             session,
             hosts=tuple(dict.fromkeys([*known.hosts, *session.hosts, *holders])),
             resource_group=known.resource_group or session.resource_group,
-            # One that is at work somewhere is; containers without a record are not those of one that has ended.
+            # A session at work somewhere counts as such; containers without a record do not belong to an ended one.
             status=max(known.status, session.status, key=lambda status: (status not in ENDED, status != "")),
         )
     mine = [
@@ -207,7 +207,7 @@ def _judge_elsewhere(state: State, answers: Mapping[str, SessionAnswer], scope: 
         for key, session in sorted(found.items())
         if (scope.may_end(session.resource_group, session.hosts) if session.status else key in own)
     ]
-    # Of one that has ended a line is left, which harms nobody.
+    # The short record that is left of an ended session does no harm.
     alive = {key: session for key, session in sorted(found.items()) if session.status not in ENDED}
     lines = [_line_of(session, scope) for key, session in alive.items() if key not in mine]
     return {**state, "elsewhere": lines}, mine
@@ -219,7 +219,7 @@ def _line_of(session: SessionElsewhere, scope: Scope) -> str:
         return (
             f"Session {printable(session.name)} ({session.id}) has containers on {', '.join(session.hosts)}, and no "
             "host says to which resource group it belongs, as its record is lost: it is left alone. Run the repair "
-            f"playbook; or tear it down with teardown_session_id={session.id}, if nobody needs it."
+            f"playbook; or tear it down with teardown_session_id={session.id}, if it is not needed."
         )
     group = scope.group_for(session.resource_group, session.hosts)
     outside = scope.elsewhere(session.hosts)
@@ -252,7 +252,7 @@ def _calls_by_id(
 def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: Outside) -> list[Call]:
     """Return the calls by which hosts remove sessions that have a tombstone, and then the one that is torn down.
 
-    dead: the ids of the former by host. By their tombstones whatever runs next removes them, whoever runs it.
+    dead: the ids of the former by host. Because of their tombstones the next run removes them, whichever user runs it.
     """
     calls = []
     for number in range(max(map(len, dead.values()))):
@@ -287,12 +287,12 @@ def _over(state: State) -> State:
 
 
 def handed_on(state: State) -> dict[str, Any] | None:
-    """Return what follows in a workflow is told, once the session is removed; None before."""
+    """Return the data that is passed on in a workflow, once the session is removed; None before."""
     if state["step"] or "failure" in state or not state["hands_on"]:
         return None
     return {"name": state["session_name"], "status": "TERMINATED", "report": list(state["report"])}
 
 
 def closing_lines(_state: State) -> list[str]:
-    """Return what people are told at the end: nothing, as removing says what it removes."""
+    """Return the lines that people see at the end: none, because the removal reports what it removes."""
     return []

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What all verbs have in common: a state, the step that it names, and what lies outside of it.
+"""The common parts of all verbs: a state, the step that it names, and the inputs from outside.
 
-A verb is a function `advance(state, answers, outside) -> state`. A state is plain data that JSON can carry. It names
-the *step* that hosts are to do next, with the calls of each host, or none where the verb is over; its *title* is for
-people, and so is the title of the decision that *then* follows.
+A verb is a function `advance(state, answers, outside) -> state`. A state is plain data for JSON. It names the *step*
+that hosts are to do next, with the calls of each host, or none if the verb is over; its *title* is for people, and so
+is the title of the decision that *then* follows.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ..rules.scope import EVERYTHING, Scope
 
 State = dict[str, Any]
 Answers = Mapping[str, Mapping[str, Any]]
-"""What each host answered that was called in a step; empty for one that did not."""
+"""The answer of each host that was called in a step; empty for a host that did not answer."""
 Call = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Outside:
-    """What a verb is told beside the answers of hosts.
+    """Inputs of a verb besides the answers of hosts.
 
-    now: seconds of a clock. draw: gives a new UUID. forks: how many hosts work side by side. check_mode: whether
-    nothing may be changed. inventory: variables of each host. site: those that hold for the whole group. read_archive:
-    reads the controller's archive of images, which a request names. run: names this run in the leases that it takes.
-    has_ended: tells of the owner of a lease whether its run has ended for sure. asker: who runs it. scope: the resource
-    group that it is run for, and the others of the inventory.
+    now: seconds of a clock. draw: gives a new UUID. forks: how many hosts work in parallel. check_mode: whether nothing
+    may be changed. inventory: variables of each host. site: variables that apply to the whole group. read_archive:
+    reads the controller's archive of images, which a request names. run: identifies this run in the leases that it
+    takes. has_ended: whether the run that owns a lease has certainly ended. asker: the user who runs it. scope: the
+    resource group that it is run for, and the others of the inventory.
     """
 
     now: float
@@ -58,9 +58,9 @@ def call(
 ) -> Call:
     """Return one call of a module on some hosts.
 
-    hosts: by name what each is told alone. arguments: what all are told. of_state: keys of the state that are arguments
-    as well, so that what is large is there once. variables: arguments to the role's variables that they come from,
-    which may differ from host to host; empty ones are left out.
+    hosts: by name the arguments for that host alone. arguments: the same for all. of_state: keys of the state that are
+    arguments as well, so that large values are stored once. variables: arguments by the role's variables that they come
+    from, which may differ from host to host; empty ones are left out.
     """
     own = {name: dict(hosts[name]) if isinstance(hosts, Mapping) else {} for name in hosts}
     return {
@@ -73,7 +73,7 @@ def call(
 
 
 def removal_variables(role: str, *others: str) -> dict[str, str]:
-    """Return, for `call`, the variables of a role that a removal goes by: all keep of output what that role says.
+    """Return, for `call`, the variables of a role that a removal uses: they set how much output is kept.
 
     others: arguments that come from a role's variables of the same names as well.
     """
@@ -94,15 +94,15 @@ def hosts_of(state: Mapping[str, Any]) -> list[str]:
 def with_unreachable(
     answers: Answers, hosts: Iterable[str], unreachable: Collection[str]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return what *hosts* have answered; those that this run has found to be *unreachable* are not asked a second time.
+    """Return the answers of *hosts*; hosts that this run has found to be *unreachable* are not asked a second time.
 
-    To ask them takes as long as a connection may take.
+    Asking them would take as long as a connection may take.
     """
     return {host: {"unreachable": True} if host in unreachable else answers.get(host) or {} for host in hosts}
 
 
 def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, Any], dict[str, str]]]:
-    """Return what a host is to do, in order: module, arguments, and the variables that give the others."""
+    """Return the calls for a host, in order: module, arguments, and the variables that give the other arguments."""
     return [
         (
             step_call["module"],
@@ -148,7 +148,7 @@ def _in_recorded_names(state: Mapping[str, Any], host: str, module: str, argumen
 
 
 def _overtaken_by(state: Mapping[str, Any], host: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments with what tells a host whether a teardown was faster: what it had, and when by its clock."""
+    """Return arguments by which a host detects that a teardown was faster: what it had, and when by its clock."""
     if "recorded" in arguments and host in state.get("looked", {}):
         arguments["looked"] = state["looked"][host]
         if not arguments["recorded"]:
