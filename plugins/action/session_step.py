@@ -2,33 +2,142 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Do on a host what the state of a verb names for it."""
+"""Make the calls to a host that the state of a verb names.
+
+Three of them need more of the controller than to be made: its clock, its secrets and files, and the other hosts.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
+import os
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from ansible import constants
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.action.host_preflight import ActionModule as PreflightAction
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
-from ansible_collections.cluster_compute.session.plugins.action.session_images import ActionModule as ImagesAction
 from ansible_collections.cluster_compute.session.plugins.action.session_output import ActionModule as OutputAction
-from ansible_collections.cluster_compute.session.plugins.action.session_watch import ActionModule as WatchAction
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import (
+    ANSWER_SECONDS,
+    seconds_for,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
+    REGISTRIES,
+    parse_registries,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.image_names import registry_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import calls_of, combined
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 
 COLLECTION = "cluster_compute.session."
-ACTIONS: dict[str, type[HostAction]] = {
-    "host_preflight": PreflightAction,
-    "session_images": ImagesAction,
-    "session_output": OutputAction,
-    "session_watch": WatchAction,
-}
-"""Those modules whose calls need more of the controller than to be made."""
+SLICE = 5.0
+"""Seconds for which a host is asked to watch at a time; so long after one has changed the others stop at the latest."""
 WITH_SECRET = ("serving", "received")
 """States of session_images that need the secret from which the hosts' tokens are made; no state of a verb holds it."""
+
+
+class PreflightCall(HostAction):
+    """The call host_preflight: notes the time on the controller before and after it."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the answer, and between which times the host read its clock."""
+        before = time.time()
+        result = super().run(tmp, task_vars)
+        return {**result, "controller": [before, time.time()]}
+
+
+class ImagesCall(HostAction):
+    """The call session_images: adds logins of registries, tokens, and the archive of images."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the answer."""
+        task_vars = task_vars or {}
+        given = dict(self._task.args)
+        secret = str(given.pop("secret", ""))
+        state = given.get("state")
+        try:
+            if state in ("resolved", "pulled"):
+                given["logins"] = json.dumps(self._logins(given, task_vars))
+        except CoreError as error:
+            return {"failed": True, "msg": str(error)}
+        if state in ("serving", "received"):
+            transfer = given["transfer"]
+            both = f"{transfer['sender']} {transfer['receiver']} {transfer['image']}"
+            given["token"] = hmac.new(secret.encode(), both.encode(), hashlib.sha256).hexdigest()
+        if state == "loaded" and not self._task.check_mode:
+            self._get_ready(self._python(task_vars))
+            problem = self._bring(given)
+            if problem:
+                return {"failed": True, "msg": problem}
+        self._task.args = given
+        return super().run(tmp, task_vars)
+
+    def _logins(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, dict[str, str]]:
+        """Return the logins of those registries that are asked now. Raises InvalidInput."""
+        known = parse_registries(reader(self._templar)(task_vars.get(REGISTRIES)))
+        references = [*given.get("images", ()), *(pull["digest"] for pull in given.get("pulls", ()))]
+        return {name: known[name] for name in sorted(set(map(registry_of, references))) if name in known}
+
+    def _bring(self, given: dict[str, Any]) -> str:
+        """Copy the archive into the folder that Ansible removes after the module; return why that failed."""
+        path = str(given["archive"])
+        if not os.path.isfile(path):
+            return f"session_image_archive is {path!r}: The controller has no such file any more."
+        with self._waiting(ANSWER_SECONDS):
+            self._make_tmp_path()
+        folder = self._connection._shell.tmpdir
+        there = self._connection._shell.join_path(folder, "images.tar")
+        try:
+            with self._waiting(seconds_for("session_images", given), folder):
+                self._transfer_file(path, there)
+                self._fixup_perms2((folder, there))
+        except AnsibleConnectionFailure:
+            raise
+        except AnsibleError as error:
+            return f"The archive {path} could not be copied to this host: {error}"
+        given["archive"] = there
+        return ""
+
+
+class WatchCall(HostAction):
+    """The call session_watch: hosts watch side by side, and the first that changes ends it for all.
+
+    They meet in the folder that all workers of one ansible-playbook share on the controller.
+    """
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what the host said last."""
+        arguments = dict(self._task.args)
+        begin = time.monotonic()
+        deadline = begin + float(arguments["seconds"])
+        pause = begin + float(arguments.get("pause", 1))
+        rendezvous = Path(constants.DEFAULT_LOCAL_TMP) / f"watch-{arguments['rendezvous_key']}"
+        result: dict[str, Any] = {"changed": False, "moved": False}
+        while not rendezvous.exists() and time.monotonic() < deadline:
+            seconds = max(0.1, min(SLICE, deadline - time.monotonic()))
+            self._task.args = {**arguments, "seconds": seconds}
+            result = super().run(tmp, task_vars)
+            if result.get("moved") or result.get("failed"):
+                rendezvous.touch()
+        time.sleep(max(0.0, min(pause, deadline) - time.monotonic()))
+        return result
+
+
+ACTIONS: dict[str, type[HostAction]] = {
+    "host_preflight": PreflightCall,
+    "session_images": ImagesCall,
+    "session_output": OutputAction,
+    "session_watch": WatchCall,
+}
+"""Those calls that need more of the controller than to be made."""
 
 
 class ActionModule(ActionBase):

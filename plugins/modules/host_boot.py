@@ -10,9 +10,9 @@ module: host_boot
 short_description: Install the program that brings sessions back after a reboot
 version_added: 1.0.0
 description:
-  - Installs one file on the host, a program that the host's Python runs. It does what
-    M(cluster_compute.session.session_repair) does, with the state that is stored on the host, so it needs no
-    controller.
+  - Installs one file on the host, a program that the host's Python runs. It repairs
+    the sessions of the host, as P(cluster_compute.session.repair#role) does, with the state that is stored on the host,
+    so it needs no controller.
   - The file contains the part of this collection that the program needs, and nothing that changes from run to run. A
     second run of the same release therefore changes nothing.
   - This module does not start the program. The role P(cluster_compute.session.prepare_hosts#role) installs the units
@@ -73,8 +73,6 @@ options:
         holds the GPU. This collection owns all files in it whose names are numbers. Without this option, nothing is
         written.
     type: path
-seealso:
-  - module: cluster_compute.session.session_repair
 """
 
 EXAMPLES = r"""

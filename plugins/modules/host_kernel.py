@@ -33,8 +33,6 @@ options:
         calculates with 256.
     type: str
     default: ""
-seealso:
-  - module: cluster_compute.session.host_preflight
 """
 
 EXAMPLES = r"""

@@ -34,8 +34,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-seealso:
-  - module: cluster_compute.session.host_preflight
 """
 
 EXAMPLES = r"""

@@ -20,7 +20,6 @@ extends_documentation_fragment:
   - cluster_compute.session.attributes.info
   - cluster_compute.session.attributes.internal
 seealso:
-  - module: cluster_compute.session.session_job
   - module: cluster_compute.session.session_output
 """
 

@@ -11,8 +11,7 @@ short_description: Run the step of a verb on a host
 version_added: 1.0.0
 description:
   - Reads the state that M(cluster_compute.session.session_decide) returned from the variable of the verb, for example
-    C(launch_state), and calls the modules that it names for this host, in order. Stops after the first module that
-    fails.
+    C(launch_state), and makes the calls that it names for this host, in order. Stops after the first call that fails.
   - A host that has nothing to do is skipped.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -52,7 +51,7 @@ EXAMPLES = r"""
 RETURN = r"""
 results:
   description:
-    - The results of the modules, if there was more than one. The result of a single module is returned unchanged.
+    - The results of the calls, if there was more than one. The result of a single call is returned unchanged.
   returned: if a host has more than one call in a step
   type: list
   elements: dict

@@ -39,7 +39,6 @@ READY = State("ready", "replicas", counts_replicas=True)
 STATES: dict[tuple[str, str], State] = {
     ("host_info", ""): LOOK,
     ("session_host", "absent"): REMOVE,
-    ("session_repair", ""): REPAIR,
 }
 """Module and its argument ``state``, empty for any: the state."""
 STEPS: dict[str, State] = {

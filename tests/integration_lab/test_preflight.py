@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import call
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
@@ -170,9 +171,10 @@ def _start(storage: dict[str, str]) -> None:
             "settings": settings,
         },
     }
-    argv = ["ansible", "-i", str(INVENTORY), "n1", "-m", "cluster_compute.session.host_preflight"]
+    state = {"step": "listen", "calls": [call("host_preflight", ["n1"], arguments)]}
+    argv = ["ansible", "-i", str(INVENTORY), "n1", "-m", "cluster_compute.session.session_step", "-a", "verb=preflight"]
     done = subprocess.run(
-        [*argv, "-a", json.dumps(arguments)],
+        [*argv, "-e", json.dumps({"preflight_state": state})],
         cwd=CHECKOUT,
         env=environment(),
         stdin=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
 from ansible_collections.cluster_compute.session.plugins.action import session_host
-from ansible_collections.cluster_compute.session.plugins.action import session_images as action
+from ansible_collections.cluster_compute.session.plugins.action import session_step as action
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 
 PULL = {"reference": "registry.example/train:1", "digest": "registry.example/train@sha256:" + "d" * 64}
@@ -23,7 +23,7 @@ PULL = {"reference": "registry.example/train:1", "digest": "registry.example/tra
 
 def given_to_the_module(monkeypatch: pytest.MonkeyPatch, logins: dict[str, Any]) -> dict[str, Any]:
     monkeypatch.setattr(action.HostAction, "run", lambda self, _tmp, _task_vars: self._task.args)
-    module: Any = object.__new__(action.ActionModule)
+    module: Any = object.__new__(action.ImagesCall)
     module._task = SimpleNamespace(args={"state": "pulled", "pulls": [PULL]}, check_mode=False)
     module._templar = SimpleNamespace(template=lambda value: value)
     found: dict[str, Any] = module.run(task_vars={action.REGISTRIES: logins})
@@ -44,7 +44,7 @@ def test_an_archive_that_a_host_does_not_take_is_given_up(monkeypatch: pytest.Mo
     archive.touch()
     monkeypatch.setattr(action, "seconds_for", lambda _call, _arguments: 0.3)
     monkeypatch.setattr(session_host.C, "ANSIBLE_HOME", str(tmp_path))
-    module: Any = object.__new__(action.ActionModule)
+    module: Any = object.__new__(action.ImagesCall)
     module._task = SimpleNamespace(
         args={"state": "loaded", "archive": str(archive)}, check_mode=False, delegate_to=None, action="session_images"
     )
