@@ -247,7 +247,7 @@ def test_a_second_run_changes_nothing_and_a_third_what_differs(configured: Awx, 
         ),
         ({"awx_queue_rrule": "RRULE:FREQ=DAILY;INTERVAL=1"}, r"awx_queue_rrule is 'RRULE.*': It must begin with one"),
         ({"awx_host_group": "lost"}, r"awx_host_group is 'lost': This group of the inventory has no hosts"),
-        ({"awx_images": []}, r"No host of group cluster_compute_hosts has told of an image"),
+        ({"awx_images": []}, r"No host of group cluster_compute_hosts has reported an image"),
     ],
 )
 def test_what_the_server_would_refuse_is_refused_before_anything_is_sent(

@@ -110,7 +110,7 @@ def tool(untouched_lab: Snapshot) -> Iterator[None]:
 def test_nvidia_cards_are_detected_reserved_and_asked_for(tool: None) -> None:
     request = {**REQUEST, "session_name": "cards", "session_accelerators": {"gpu": 1}, "session_size": 2}
     script("n2", f"cat >/tmp/recorded <<'END'\n{TWO_CARDS}END\necho 0 >/tmp/code")
-    (answer,) = play("plan_cluster", request, hosts=NVIDIA).ok().of("Put together what it would do")
+    (answer,) = play("plan_cluster", request, hosts=NVIDIA).ok().of("Combine what the launch would do")
     planned = answer["values"]["ansible_facts"]["cluster_compute_preview"]["replicas"]
     assert [replica["devices"] for replica in planned] == [{"gpu": [uuid]} for uuid in UUIDS]
     run = launch(request, hosts=NVIDIA)

@@ -353,12 +353,12 @@ def test_what_jobs_say(outcome: Outcome) -> None:
     verbs = outcome.verbs
     assert "Everything is as recorded." in verbs["audit"].output
     assert "Nothing was missing." in verbs["repair"].output
-    assert "No session has lost anything that can be replaced now." in " ".join(verbs["replace_lost"].output.split())
+    assert "No session has lost replicas that can be replaced now." in " ".join(verbs["replace_lost"].output.split())
     assert "The queue is empty." in verbs["schedule_pending"].output
-    assert "There is nothing that nobody owns." in verbs["gc"].output
+    assert "There are no objects without an owner." in verbs["gc"].output
     assert f"Host {SESSION}.main1 main1" in verbs["login"].output
-    assert "Sessions that hold a place here: " in verbs["drain_hosts"].output
-    assert "Sessions that hold a place here: " in verbs["undrain_hosts"].output
+    assert "Sessions that hold resources here: " in verbs["drain_hosts"].output
+    assert "Sessions that hold resources here: " in verbs["undrain_hosts"].output
     event = verbs["drain_hosts"].artifacts["cluster_compute_event"]
     assert (event["verb"], list(event["hosts"])) == ("drain", ["n1"])
     assert re.search(rf"\b{SESSION} +RUNNING\b", verbs["status"].output), verbs["status"].output

@@ -120,7 +120,7 @@ EXPECTED = {
         "create container first-sub2",
         "Everything is as recorded.",
         "will be cleaned when back",
-        "There is nothing that nobody owns.",
+        "There are no objects without an owner.",
     ],
     "docs/resize.md": ["sub1     n", "sub3     n"],
     "docs/status.md": [

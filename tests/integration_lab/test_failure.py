@@ -98,7 +98,7 @@ def test_a_container_of_somebody_else_is_named_and_not_touched(untouched_lab: Sn
         run = launch(BASE)
         assert run.code != 0
         assert "half-sub2, which somebody else has on n3 already" in run.failures
-        assert not run.of("Hold the place on all hosts or on none, and make the keys")
+        assert not run.of("Reserve the resources on all hosts or on none, and create the keys")
         assert differences(before, snapshot()) == []
     finally:
         on("n3", "docker", "rm", "-f", "half-sub2")

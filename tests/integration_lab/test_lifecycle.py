@@ -233,8 +233,8 @@ class TestReplacement:
         for host in HOSTS:
             assert on(host, "ls", f"{STATE}/sessions").split() == [new["session"]["id"]]
         # Twice the replicas on the same hosts, and one step for each thing that a replacement has to do.
-        assert len([task for task in run.tasks if task.endswith(" : Go on")]) == len(REPLACEMENT)
-        assert set(map(tuple, run.calls().values())) == {("Look at the hosts", *REPLACEMENT)}
+        assert len([task for task in run.tasks if task.endswith(" : Continue")]) == len(REPLACEMENT)
+        assert set(map(tuple, run.calls().values())) == {("Collect facts of the hosts", *REPLACEMENT)}
 
 
 REPLACEMENT = (
@@ -243,7 +243,7 @@ REPLACEMENT = (
     "Take away what was written",
     "Remove the session that this one replaces",
     "Hold the place on every host of the plan, and make the keys",
-    "Start the session, and prove that it runs",
+    "Start the session, and check that it runs",
 )
 """What hosts do in a launch that replaces a session with folders, beyond looking."""
 

@@ -84,7 +84,7 @@ def kept(host: str) -> str:
 
 def notes(run: Run) -> str:
     """Return what the playbook said was missing."""
-    return "\n".join(line for result in run.of("Say what is missing") for line in result["values"].get("msg", ()))
+    return "\n".join(line for result in run.of("Report what is missing") for line in result["values"].get("msg", ()))
 
 
 def test_lines_of_all_hosts_come_in_order_of_time(chat: dict[str, Replica]) -> None:

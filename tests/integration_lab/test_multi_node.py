@@ -664,7 +664,7 @@ class TestJobs:
 
     def test_the_demo_proof_names_every_replica_and_its_host(self, six: Six) -> None:
         run = play("demo_proof", {"session_name": "six"}).ok()
-        output = [line for result in run.of("Show what they said") for line in result["values"]["msg"]]
+        output = [line for result in run.of("Show the output") for line in result["values"]["msg"]]
         hosts = {name: replica.host for name, replica in six.replicas.items()}
         assert output[:6] == [f"ssh {name} on host {hosts[name]}" for name in NAMES]
         assert output[6:] == [f"rank {rank} of 6: {name} on host {hosts[name]}" for rank, name in enumerate(NAMES)]

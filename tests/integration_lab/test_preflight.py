@@ -149,7 +149,7 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
     ):
         assert words in text, text
     # What is told to people says the same, and the failure names the errors.
-    (shown,) = run.of("Show what was found")
+    (shown,) = run.of("Show the results")
     assert any(line.split()[:3] == ["error", "tunnel", "n1"] for line in shown["values"]["msg"]), run.output
     assert run.failures.count("error: ") == 10
     assert "warning: " not in run.failures

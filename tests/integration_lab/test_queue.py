@@ -96,7 +96,9 @@ def schedule(*options: str) -> Run:
 
 def shown(run: Run) -> list[str]:
     """Return the lines that schedule_pending ends with."""
-    return [line for result in run.of("Say what was launched and who waits on") for line in result["values"]["msg"]]
+    return [
+        line for result in run.of("Report what was launched and what still waits") for line in result["values"]["msg"]
+    ]
 
 
 def in_queue(run: Run) -> list[str]:

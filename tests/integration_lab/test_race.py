@@ -146,7 +146,7 @@ def race(names: Sequence[str], folder: Path, cpus: str) -> list[tuple[str, str]]
 
 def why(folder: Path) -> str:
     """Return what tells of each launch why it went as it did: reports, hosts out of reach, rounds."""
-    words = re.compile(r"PENDING|Room that|faster|waits for|UNREACHABLE|fatal|FAILED|out of reach|Look at the hosts")
+    words = re.compile(r"PENDING|Room that|faster|waits for|UNREACHABLE|fatal|FAILED|out of reach|Collect facts")
     logs = sorted(folder.glob("*.log"))
     return "\n".join(
         f"{log.stem}: {line.strip()[:300]}"
@@ -195,7 +195,9 @@ def test_of_many_launches_as_many_run_as_have_room_and_the_others_wait(cleared: 
     site = {host: {"cluster_compute_cpus": f"{slots * 0.2:.1f}"} for host in HOSTS}
     waiting = play("schedule_pending", {}, "--check", hosts=site).ok()
     queue = [
-        line for result in waiting.of("Say what was launched and who waits on") for line in result["values"]["msg"]
+        line
+        for result in waiting.of("Report what was launched and what still waits")
+        for line in result["values"]["msg"]
     ]
     assert sum(line[0].isdigit() for line in queue) == LAUNCHES - slots
     assert not [line for line in queue if "It can start" in line], queue

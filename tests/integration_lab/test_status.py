@@ -216,26 +216,29 @@ def plans(shown: dict[str, Replica]) -> dict[str, tuple[Run, Run]]:
 @pytest.mark.parametrize("name", ["new", "large", "shown"])
 def test_a_plan_is_what_a_launch_in_check_mode_answers(plans: dict[str, tuple[Run, Run]], name: str) -> None:
     plan, dry = plans[name]
-    (answer,) = plan.of("Put together what it would do")
+    (answer,) = plan.of("Combine what the launch would do")
     data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
     assert compared(dry.said[: len(data["report"])]) == compared(data["report"])
     assert {replica["name"]: replica["host"] for replica in data["replicas"]} == dry.placed
     assert compared({host["name"]: host["changes"] for host in data["hosts"] if host["changes"]}) == compared(
         {host: actions for host, actions in dry.actions().items() if data["replicas"]}
     )
-    assert lines_of(plan, "Say what would be done, or why it would wait")[: len(data["report"])] == data["report"]
+    assert (
+        lines_of(plan, "Report what would be done, or why the session would wait")[: len(data["report"])]
+        == data["report"]
+    )
     assert "s3cret" not in json.dumps(data)
 
 
 def test_a_plan_of_one_that_has_no_room_says_what_would_fit(plans: dict[str, tuple[Run, Run]]) -> None:
-    lines = lines_of(plans["large"][0], "Say what would be done, or why it would wait")
+    lines = lines_of(plans["large"][0], "Report what would be done, or why the session would wait")
     assert lines[0].startswith("Session large is PENDING")
     assert any(line.startswith("Largest size that fits now in mode multi-node: ") for line in lines)
 
 
 def test_a_plan_of_one_that_runs_is_what_runs(shown: dict[str, Replica], plans: dict[str, tuple[Run, Run]]) -> None:
     assert (plans["shown"][1].changed_hosts, plans["shown"][1].actions()) == (set(), {})
-    (answer,) = plans["shown"][0].of("Put together what it would do")
+    (answer,) = plans["shown"][0].of("Combine what the launch would do")
     data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
     main = shown["main1"]
     (planned,) = [replica for replica in data["replicas"] if replica["name"] == "main1"]
@@ -247,7 +250,7 @@ def test_a_plan_of_one_that_runs_is_what_runs(shown: dict[str, Replica], plans: 
 
 
 def test_a_launch_does_what_was_planned(shown: dict[str, Replica], plans: dict[str, tuple[Run, Run]]) -> None:
-    (answer,) = plans["new"][0].of("Put together what it would do")
+    (answer,) = plans["new"][0].of("Combine what the launch would do")
     data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
     done = launch(NEW).ok()
     planned = {host["name"]: host["changes"] for host in data["hosts"]}

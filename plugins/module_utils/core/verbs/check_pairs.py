@@ -53,7 +53,7 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> 
         **STATE_DIRECTORY,
     }
     calls = [call("host_info", hosts, {"underlay_address": ""}, variables=variables)]
-    return {**state, **step("look", "Look at the hosts", "Choose the hosts that take part", calls)}
+    return {**state, **step("look", "Collect facts of the hosts", "Choose the hosts that take part", calls)}
 
 
 def _parse_size(value: object) -> int:
@@ -84,7 +84,7 @@ def _chosen(state: State, answers: Answers, outside: Outside) -> State:
     state = {**state, "left_out_because": left_out, "chosen": chosen}
     if len(chosen) < 2:
         return _with_report(state)
-    return {**state, **step("launch", "Launch a session on them", "Learn which replica is where")}
+    return {**state, **step("launch", "Launch a session on the chosen hosts", "Learn which replica is where")}
 
 
 def _find(state: State, _answers: Answers, _outside: Outside) -> State:

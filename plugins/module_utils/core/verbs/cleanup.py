@@ -45,7 +45,7 @@ def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, 
             if len(host_removals) > number
         }
         calls.append(_removal(removals, variables))
-    return step(NAME, "Remove what nobody owns any more", then, calls)
+    return step(NAME, "Remove objects that no longer have an owner", then, calls)
 
 
 def _removal(removals: Mapping[str, Mapping[str, Any]], variables: Mapping[str, str]) -> Call:

@@ -44,7 +44,7 @@ exists."""
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
     """Return the first state. given: session_name, resource_group, and request (`core.job.JobRequest`), without env."""
     look = call("session_output", hosts)
-    title = "Ask every host for the session and its jobs"
+    title = "Find the session and its jobs on every host"
     return {"verb": "run_job", **given, "problems": [], **step("look", title, "Decide where the job runs", [look])}
 
 
@@ -101,7 +101,7 @@ def _planned(state: State, answers: Answers, outside: Outside) -> State:
         what = {key: request[key] for key in ("command", "directory", "user", "timeout", "warn_alone")}
         arguments = {"session_id": chosen.session_id, "job": job, "on": on, **what}
         start = call("session_job", {host: {"host": host} for host in state["hosts"]}, arguments, variables=TO_START)
-        return {**state, **step("run", "Start the command on this host", "See whether it runs", [start])}
+        return {**state, **step("run", "Start the command on this host", "Check if the job runs", [start])}
     if request["stop"]:
         return {**state, **step("end", "Stop the job", "See what was stopped", [_stop(state, state["hosts"])])}
     return _read(state)
@@ -119,9 +119,9 @@ def _read(state: State) -> State:
         "follow_seconds": SHORTEST if state["request"]["detach"] else LONGEST,
         "width": max(len(f"{replica}/{state['job']}") for replica in state["on"]),
     }
-    title = "Wait for its end where that is asked for, and show what it writes"
+    title = "Wait until the job ends if requested, and show its output"
     read = call("session_output", state["hosts"], arguments, variables=STATE_DIRECTORY)
-    return {**state, **step("read", title, "See how it ended", [read])}
+    return {**state, **step("read", title, "Find out how it ended", [read])}
 
 
 def _failed(state: State, left: Sequence[str]) -> State:

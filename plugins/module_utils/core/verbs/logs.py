@@ -163,7 +163,7 @@ def _missing(host: str, answer: OutputAnswer) -> str:
 
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
     """Return the first state. given: session_name, resource_group, and request (`core.output.LogsRequest`)."""
-    title = "Ask every host which sessions of the name it knows"
+    title = "Find the sessions with this name on every host"
     look = call("session_output", hosts)
     return {"verb": "logs", **given, "notes": [], **step("look", title, "Choose the session", [look])}
 
@@ -189,7 +189,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     read = call("session_output", list(chosen.copies), arguments, variables=VARIABLES)
     return {
         **state,
-        **step("read", "Read what was written on this host", "See what is missing", [read]),
+        **step("read", "Read the output on this host", "Find out what is missing", [read]),
         "hosts": list(chosen.copies),
         "members": chosen.members,
         "notes": [*chosen.notes, *(_end(replica, ends[replica]) for replica in sorted(ends, key=rank_order))],

@@ -69,7 +69,12 @@ def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -
     title = "Examine every host"
     return {
         **state,
-        **step("examine", title, "See who tries whom", [call("host_preflight", own, arguments, variables=OF_HOST)]),
+        **step(
+            "examine",
+            title,
+            "Decide which hosts test each other",
+            [call("host_preflight", own, arguments, variables=OF_HOST)],
+        ),
     }
 
 
@@ -227,7 +232,7 @@ def _judged(state: State, outside: Outside) -> State:
     own = {host: {"reason": reasons.get(host, "")} for host in results.observed}
     return {
         **{key: state[key] for key in ("verb", "hosts", "ahead")},
-        **step("remember", REMEMBER, "Say what was found", [call("host_suspect", own, variables=OF_STATE)]),
+        **step("remember", REMEMBER, "Report what was found", [call("host_suspect", own, variables=OF_STATE)]),
         "answer": answer_of(findings, results, clocks),
         "table": report(findings, results),
         "problems": problems_of(findings, results, options.strict),

@@ -92,7 +92,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 def _look(hosts: Sequence[str]) -> State:
     variables = {"accelerators": "repair_accelerators", **STATE_DIRECTORY}
     calls = [call("host_info", hosts, {"whole_records": True}, (), variables)]
-    return step("look", "Look at the hosts", "Judge what the hosts say", calls)
+    return step("look", "Collect facts of the hosts", "Evaluate the facts", calls)
 
 
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
@@ -162,7 +162,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     state["public_keys"] = {
         key: group.public_keys(record) for key, record in cluster.records.items() if record.plan is not None
     }
-    return {**state, **_repair_step("repair", "Put back what is missing on this host", own)}
+    return {**state, **_repair_step("repair", "Restore missing parts on this host", own)}
 
 
 def _take_over(state: State, group: GroupFacts, cluster: ClusterState, outside: Outside) -> State:

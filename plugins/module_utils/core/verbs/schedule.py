@@ -112,7 +112,7 @@ def _look(hosts: Sequence[str], peers_of: Sequence[str] = (), in_full: bool = Fa
     }
     if not peers_of and not in_full:
         calls = [call("host_info", hosts, {"underlay_address": ""}, variables=variables)]
-        return step("look", "Look at the hosts", "Go through the queue", calls)
+        return step("look", "Collect facts of the hosts", "Go through the queue", calls)
     arguments = {"underlay_address": "", "whole_records": True, "peers_of": list(peers_of)}
     calls = [call("host_info", hosts, arguments, variables=variables)]
     title = "Ask who else does not hear the hosts that are missing" if peers_of else "Ask for all that is recorded"
@@ -120,7 +120,7 @@ def _look(hosts: Sequence[str], peers_of: Sequence[str] = (), in_full: bool = Fa
 
 
 def _launch() -> State:
-    return step("launch", "Launch what has room", "Remember what became of it")
+    return step("launch", "Launch the sessions that fit", "Store the outcome")
 
 
 def _look_at_last(state: State) -> State:

@@ -31,8 +31,8 @@ REFUSED = "The session cannot be torn down."
 VARIABLES = {"state_directory": "teardown_state_directory"}
 REMOVAL = removal_variables("teardown", "session_id", "keep_record", "undo")
 REMOVAL_BY_ID = removal_variables("teardown", "keep_record", "undo")
-SEE = "See which hosts have to be cleaned later"
-SAY = "Say what could not be removed"
+SEE = "Find the hosts to clean later"
+SAY = "Report what could not be removed"
 KEPT = ("sessions", "tombstones", "elsewhere", "failed", "unreachable", "msg", "refused", "theirs")
 """Parts of the answers to a removal that are needed later."""
 
@@ -136,7 +136,7 @@ def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on:
         "tombstones": [],
         "forget": [],
         "answers": {},
-        **step("remove", "Remove what the session has on this host", SEE),
+        **step("remove", "Remove the session's parts on this host", SEE),
         "calls": [call("session_host", hosts)],
     }
 
@@ -274,7 +274,7 @@ def _remember(state: State, alive: Collection[str]) -> State:
         "answers": {},
     }
     if found.is_needed:
-        return {**state, **step("remember", "Remember them where it is known", SAY, found.calls(VARIABLES))}
+        return {**state, **step("remember", "Record the hosts to clean later", SAY, found.calls(VARIABLES))}
     return _over(state)
 
 

@@ -16,7 +16,7 @@ from ...show.launch import PLANNED
 from ..verb import Answers, Call, Outside, State, call, hosts_of, removal_variables, step, with_unreachable
 
 ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
-DECIDE = "Decide what follows"
+DECIDE = "Decide the next step"
 SAY = "Say what runs where, or why it waits"
 STATE_DIRECTORY = {"state_directory": "launch_state_directory"}
 REMOVAL = removal_variables("launch")
@@ -94,7 +94,7 @@ class Launch:
         """End at once where what was handed on is right, else put that right first."""
         if not self.state["hands_on"] or status == self.state["promised"]:
             return {**self.end(), **end}
-        return {**self.step("tell", "Hand it on to what follows", (), SAY), "promised": status, **end}
+        return {**self.step("tell", "Pass the result on to later jobs", (), SAY), "promised": status, **end}
 
     def end(self) -> State:
         """Return the state with no step."""
@@ -139,7 +139,9 @@ def look_step(request: Mapping[str, Any], hosts: Sequence[str], peers_of: Sequen
         **STATE_DIRECTORY,
     }
     own = {host: {"paths": paths_on(host, request, hosts)} for host in hosts}
-    return step("look", "Look at the hosts", "Plan the session", [call("host_info", own, arguments, (), variables)])
+    return step(
+        "look", "Collect facts of the hosts", "Plan the session", [call("host_info", own, arguments, (), variables)]
+    )
 
 
 def paths_on(host: str, request: Mapping[str, Any], known: Collection[str]) -> list[str]:

@@ -45,7 +45,7 @@ def begin(launch: Launch) -> State:
     if not is_last:
         return launch.step("begin", f"Start {', '.join(waves[state['wave']])}, and wait until that is ready", calls)
     state["promised"] = launch.running if state["hands_on"] else None
-    return launch.step("start", "Start the session, and prove that it runs", calls, SAY)
+    return launch.step("start", "Start the session, and check that it runs", calls, SAY)
 
 
 def patience(launch: Launch, hosts: Sequence[str]) -> int:
