@@ -214,8 +214,7 @@ FIELDS = (
     Field(
         "image",
         "text",
-        "Image of every replica, by tag, digest or id; hosts that lack it "
-        "[get it](images.md#how-it-comes-to-the-hosts).",
+        "Image of every replica, by tag, digest or id; hosts that lack it [get it](images.md#how-hosts-get-an-image).",
         parse_image,
         ROLE,
         otherwise="required, unless every role names one",
@@ -225,7 +224,7 @@ FIELDS = (
     _choice(
         "image_pull",
         PULL_POLICIES,
-        "When the registry is asked for the image, see [Images](images.md#how-it-comes-to-the-hosts).",
+        "When the registry is asked for the image, see [Images](images.md#how-hosts-get-an-image).",
         default=MISSING,
     ),
     Field(
@@ -462,7 +461,7 @@ FIELDS = (
         "shared_with",
         "list of users",
         "Other users who may change, enter and read the session, see "
-        "[Whose a session is](security.md#whose-a-session-is).",
+        "[Ownership and access](security.md#ownership-and-access).",
         parse_users,
         LAUNCH,
         empty=(),
