@@ -2,23 +2,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Change: carry a session that runs over to another plan.
+"""Change: move a running session to another plan.
 
-| step | what hosts do | what follows |
-|---|---|---|
-| reserve | those that get replicas hold what is new, make keys; the first holds the change | part, fence, apply |
-| withhold, free | each gives back what it holds of a change that cannot be | look, or the end |
-| part | those that carry what goes let it end, while all others still reach it | fence, apply, failed |
-| fence | all that stay let go of hosts that go, and where witnesses decide learn of what comes | agree, apply, failed |
-| agree | the other witnesses of the session write down which hosts it has | apply, failed |
-| apply | those that get replicas start and prove them; those that stay learn of a resize | join, clear, done, failed |
-| again | hosts that had another copy than expected are told the whole | what the step before led to |
-| join | those whose peers were late look for them once more | clear, done, failed |
-| clear | hosts that carry nothing of it any more keep a stub alone; what proved that folders are shared goes | done |
+| step | what hosts do | what follows | |---|---|---| | reserve | hosts that get replicas hold what is new, make keys;
+the first holds the change | part, fence, apply | | withhold, free | each releases what it holds of a change that is not
+possible | look, or the end | | part | hosts of removed replicas let them end, while all others still reach them |
+fence, apply, failed | | fence | hosts that stay let go of hosts that leave; if witnesses decide, they learn what comes
+| agree, apply, failed | | agree | the other witnesses of the session record which hosts it has | apply, failed | |
+apply | hosts that get replicas start and prove them; the others learn of a resize | join, clear, done, failed | | again
+| hosts that had another copy than expected get the whole record | what the step before led to | | join | hosts whose
+peers were late look for them again | clear, done, failed | | clear | hosts without replicas keep only a stub; the
+proofs that folders are shared are removed | done |
 
-Where it is done the batch command starts if main1 was lost, or the launch ends. Where it failed the record says what is
-wanted: the launch looks, to find other hosts or to give up what is new, or it ends. Where what was lost finds no other
-hosts at all it is given back what it had, by a change of its own (restore).
+When it is done, the batch command starts if main1 was lost, or the launch ends. When it has failed, the record contains
+the wanted state: the launch collects facts again, to find other hosts or to give up what is new, or it ends. If no
+other hosts are found for what was lost, the session gets back what it had, by a change of its own (restore).
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ Answers = Mapping[str, SessionAnswer]
 
 
 def begin(launch: Launch) -> State:
-    """Begin a change. The state has ``change``, and the record that is wanted."""
+    """Begin a change. The state has ``change``, and the wanted record."""
     launch.state["change"] = {**launch.state["change"], "made": {}, "changed": []}
     return _reserve(launch)
 
@@ -53,7 +51,7 @@ def begin(launch: Launch) -> State:
 
 def _reserve(launch: Launch) -> State:
     change = launch.state["change"]
-    # Until a host that stays has the next record this is all that keeps others from a change of their own.
+    # Until a host that stays has the next record, only this keeps other runs from making a change of their own.
     turns = claims.turns(launch, {*change["holding"], *change["staying"], *change["leaving"]})
     calls = [claims.held(launch, change["holding"], turns, {})]
     return launch.step("reserve", "Hold what the session is to have beyond what it has", calls)
@@ -61,7 +59,7 @@ def _reserve(launch: Launch) -> State:
 
 def after_reserve(launch: Launch) -> State:
     state, change = launch.state, launch.state["change"]
-    # Who was granted a lease and could make no keys, or finds the session changed or gone, has given it back.
+    # A host that was granted a lease and could make no keys, or finds the session changed or gone, has released it.
     given = {
         host: answer.to_claim
         if answer.public_keys is not None or not answer.granted
@@ -84,9 +82,9 @@ def after_reserve(launch: Launch) -> State:
 
 
 def _needed(change: Mapping[str, Any], given: Mapping[str, ClaimAnswer]) -> dict[str, ClaimAnswer]:
-    """Return the answers that a change goes by: one that only has to agree is not needed where most others do.
+    """Return the answers that a change needs: a host that only has to agree is not needed if most others do.
 
-    Where most have not agreed, those that cannot be asked refuse as well.
+    If most have not agreed, unreachable hosts count as a no.
     """
     granted = [host for host, answer in given.items() if answer.granted and host not in change.get("voted", ())]
     if not change["electors"]:
@@ -115,13 +113,13 @@ def after_withhold(launch: Launch) -> State:
 
 
 def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, **arguments: Any) -> Call:
-    """Return the call by which hosts take over the record. whole: whether they are told all of it, and all keys.
+    """Return the call by which hosts take over the record. whole: whether they get all of it, and all keys.
 
-    Others have the record before this one, or this one already, and are told the difference.
+    Otherwise they have the record before this one, or this one already, and get only the difference.
     """
     change = state["change"]
     known, record = change["before"], state["record"]
-    # Once for all hosts: of thousands of replicas it takes a while.
+    # Once for all hosts: with thousands of replicas it takes a while.
     patch = nothing = {}
     if not whole:
         patch = {**_made_for(known), "changes": difference(known, record)}
@@ -144,7 +142,7 @@ def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, 
 
 
 def _made_for(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return by what a host tells whether its copy is the one that a patch was made for."""
+    """Return the values by which a host checks that its copy is the one that a patch was made for."""
     return {"id": record["id"], "from": record["revision"], "digest": digest(record)}
 
 
@@ -154,7 +152,7 @@ def _takes_patches(state: State) -> bool:
 
 
 def _part(launch: Launch) -> State:
-    """Let replicas that go end with their network as it is: programs hand over what they have, and say good-bye."""
+    """Let removed replicas end while their network still works: programs pass on their data and disconnect."""
     state, change = launch.state, launch.state["change"]
     after = {replica["name"]: replica["host"] for replica in state["record"]["plan"]["replicas"]}
     losing = {
@@ -165,7 +163,7 @@ def _part(launch: Launch) -> State:
     hosts = {host: {"containers": host not in change["receiving"]} for host in change["staying"] if host in losing}
     calls = [_amended(state, hosts, not _takes_patches(state))] if hosts else []
     if change["leaving"]:
-        # Their record stays as it is: that of the session, until one that stays has the next.
+        # Their record stays that of the session, until a host that stays has the next one.
         judged = {"judged_revision": change["before"]["revision"], "unless_reserved": True}
         calls.append(_given_up(state, change_id=change["id"], **judged))
     if not calls:
@@ -182,7 +180,7 @@ def _parted(launch: Launch, answers: Answers) -> State:
 
 
 def _unless_missing(launch: Launch, answers: Answers, follow: Callable[[Launch], State]) -> State:
-    """End the change where a host has not done its part; else note who has the record by now, and go on."""
+    """End the change if a host has not done its part; else note which hosts have the record by now, and continue."""
     missing = _missing(answers)
     if missing:
         return _failed(launch, missing)
@@ -193,7 +191,7 @@ def _unless_missing(launch: Launch, answers: Answers, follow: Callable[[Launch],
 
 
 def _fence(launch: Launch) -> State:
-    """Let all that stay know where replicas will be, and let go of lost hosts, before anything starts elsewhere."""
+    """Send hosts that stay the new places of replicas, and let go of lost hosts, before anything starts elsewhere."""
     state, change = launch.state, launch.state["change"]
     undecided = {"undecided": True} if _is_decided_by_witnesses(change) else {}
     hosts = {
@@ -215,11 +213,11 @@ def _fenced(launch: Launch, answers: Answers) -> State:
 
 
 def _agree(launch: Launch) -> State:
-    """Let the witnesses that do not stay write down which hosts the session has, before anything starts elsewhere.
+    """Let the witnesses that do not stay record which hosts the session has, before anything starts elsewhere.
 
-    Those that leave as well: else one could agree to another change as soon as its lease has ended.
-    Each agrees to one content of a revision, and only to what follows from the one that it knows. So of two runs that
-    reach different hosts of the session one goes on.
+    Hosts that leave do so as well: otherwise one could agree to another change as soon as its lease has ended.
+    Each agrees to one content of a revision, and only to one that follows from the revision it knows. So of two runs
+    that reach different hosts of the session only one continues.
     """
     state, change = launch.state, launch.state["change"]
     hosts = [
@@ -251,7 +249,7 @@ def after_agree(launch: Launch) -> State:
 
 
 def _agreed(launch: Launch, hosts: Collection[str]) -> State:
-    """Go on where most witnesses have agreed: those that stay have, as they have the record."""
+    """Continue if most witnesses have agreed; hosts that stay have agreed, because they have the record."""
     state, change = launch.state, launch.state["change"]
     agreed = {*hosts, *change["staying"]} - {*change.get("voted", ())}
     if not is_quorum(agreed, change["electors"], change["main"]):
@@ -262,7 +260,7 @@ def _agreed(launch: Launch, hosts: Collection[str]) -> State:
 
 
 def _is_decided_by_witnesses(change: Mapping[str, Any]) -> bool:
-    """Tell whether hosts are let go of, which get no answer from the others before most witnesses have agreed."""
+    """Tell whether lost hosts are let go of, which get no answer from the others before most witnesses have agreed."""
     return change["kind"] == REPLACE and bool(change["electors"])
 
 
@@ -293,7 +291,7 @@ def after_apply(launch: Launch) -> State:
 
 
 def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) -> State:
-    """Tell hosts the whole that had another copy than was expected; else go on."""
+    """Send the whole record to hosts that had another copy than expected; else continue."""
     state = launch.state
     stale = [host for host, answer in launch.answers.items() if answer.stale]
     if not stale:
@@ -309,7 +307,7 @@ def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) ->
         "after": state["step"],
         "answers": encode({host: answer for host, answer in launch.answers.items() if host not in stale}),
     }
-    return launch.step("again", "Tell the whole to hosts that had another copy", [_amended(state, arguments, True)])
+    return launch.step("again", "Send the whole record to hosts with another copy", [_amended(state, arguments, True)])
 
 
 def after_again(launch: Launch) -> State:
@@ -320,7 +318,7 @@ def after_again(launch: Launch) -> State:
 
 def _applied(launch: Launch, answers: Answers) -> State:
     state, change = launch.state, launch.state["change"]
-    # Who has it all already only hears that it is decided, and goes on without that.
+    # Hosts that have it all already only learn that it is decided; they do not need that to continue.
     heard = {*change["changed"]} - {*change["receiving"]}
     amended = {host: answer for host, answer in answers.items() if host in {*state["record"]["hosts"]} - heard}
     state["replicas"] = start.replicas_of(amended)
@@ -349,7 +347,7 @@ def _clear(launch: Launch) -> State:
     state, change, hosts = launch.state, launch.state["change"], launch.state["record"]["plan"]["hosts"]
     stub = encode(stub_of(read_record(state["record"])))
     calls = [_given_up(state, record=stub)] if change["leaving"] else []
-    # Who is proven with its new replicas has removed by then what it wrote into shared folders.
+    # Hosts that are proven with their new replicas have removed by then what they wrote into shared folders.
     writers = [
         host
         for host in change["holding"]
@@ -359,18 +357,18 @@ def _clear(launch: Launch) -> State:
     ]
     if writers and not launch.outside.check_mode:
         calls.append(claims.released(launch, writers))
-    return launch.step("clear", "Remove what nobody needs any more", calls) if calls else _done(launch)
+    return launch.step("clear", "Remove what is not needed any more", calls) if calls else _done(launch)
 
 
 def _given_up(state: State, **record: Any) -> Call:
-    """Return the call by which hosts give up what they have of the session but the record, or a stub in its place."""
+    """Return the call by which hosts give up their part of the session except the record, or replace it by a stub."""
     arguments = {"state": "absent", "session_id": state["record"]["id"], "keep_record": True, **record}
     own = {host: {"recorded": state["recorded"][host]} for host in state["change"]["leaving"]}
     return call("session_host", own, arguments, (), REMOVAL)
 
 
 def after_clear(launch: Launch) -> State:
-    # What stays there is removed by whatever runs next: the newest record says that the session runs elsewhere.
+    # The next run removes what stays there: according to the newest record the session runs elsewhere.
     launch.state["warnings"] = [f"{host} could not be cleaned: {why}" for host, why in _missing(launch.answers).items()]
     return _done(launch)
 
@@ -384,9 +382,9 @@ def _missing(answers: Answers) -> dict[str, str]:
 
 
 def restore(launch: Launch, reasons: Iterable[str], holding: Iterable[str] = ()) -> State:
-    """Give a session back the hosts that it had, where what was lost could not be started elsewhere.
+    """Give a session back the hosts that it had, if what was lost could not be started elsewhere.
 
-    reasons: why not. holding: hosts that may hold what they were to have. It is a change as any other, under a revision
+    reasons: why not. holding: hosts that may hold reservations for it. It is a change like any other, under a revision
     of its own: what was started ends first.
     """
     launch.state.update(
@@ -396,7 +394,7 @@ def restore(launch: Launch, reasons: Iterable[str], holding: Iterable[str] = ())
 
 
 def _free(launch: Launch, hosts: Iterable[str]) -> State:
-    """Have hosts give back what they still hold of a change before the next one is planned."""
+    """Let hosts release what they still hold of a change before the next one is planned."""
     holding = [host for host in hosts if host in launch.state["change"]["holding"]]
     if not holding:
         return launch.look_again()
@@ -430,9 +428,9 @@ def _done(launch: Launch) -> State:
 
 
 def _failed(launch: Launch, missing: Mapping[str, str], displaced: Mapping[str, str] | None = None) -> State:
-    """Follow a change that was begun and not finished. missing: whose part is not done, and why.
+    """Follow a change that was begun and not finished. missing: by host whose part is not done, the reason.
 
-    displaced: replicas whose host failed them, with that.
+    displaced: replicas that their host could not run, with that host.
     """
     state, change = launch.state, launch.state["change"]
     reasons = [f"{host}: {why}" for host, why in missing.items()]
@@ -440,7 +438,7 @@ def _failed(launch: Launch, missing: Mapping[str, str], displaced: Mapping[str, 
     is_new = state["record"]["revision"] > change["before"]["revision"]  # else they may have run long ago
     if displaced and {*displaced} <= {*new}:
         if is_new:
-            # New ones are given up, and with them all that came in the same change.
+            # New replicas are given up, and with them everything that came in the same change.
             state.update(given_up=new, failures=reasons)
             return launch.look_again()
     elif displaced and not launch.is_last:
@@ -454,7 +452,7 @@ def _failed(launch: Launch, missing: Mapping[str, str], displaced: Mapping[str, 
 
 
 def unfinished(launch: Launch, reasons: Iterable[str]) -> State:
-    """End where hosts have what is wanted of a session, and not all of it is done. reasons: why not."""
+    """End if hosts have the wanted record of a session, but not all of it is done. reasons: why not."""
     state = launch.state
     return launch.not_changed(
         f"The change of session {state['session_name']} was begun and not finished. Launch it again to finish it.",

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The calls by which hosts hold what a session is to have of them, and give it back."""
+"""The calls by which hosts reserve their parts of a session, and release them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def held(launch: Launch, hosts: Iterable[str], turns: Mapping[str, int], variabl
 
 
 def released(launch: Launch, hosts: Iterable[str]) -> Call:
-    """Return the call by which hosts give back what they hold, and what they wrote to prove folders."""
+    """Return the call by which hosts release what they hold, and the files they wrote to prove folders."""
     own = {host: {"claim": launch.state["claims"][host]["claim"], "host": host} for host in hosts}
     return call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)
 
@@ -32,20 +32,20 @@ def released(launch: Launch, hosts: Iterable[str]) -> Call:
 def named(launch: Launch, hosts: Iterable[str], turns: Mapping[str, int]) -> Call:
     """Return the call by which hosts lease the name alone.
 
-    Of two launches at the same moment, wherever they find places, one gets it.
+    If two launches run at the same moment, only one gets it, whatever places they find.
     """
     arguments = {"state": "named", "claim": launch.state["name_claim"], **turns}
     return call("session_host", list(hosts), arguments, ["lease_owner"], LEASE)
 
 
 def name_released(launch: Launch, hosts: Iterable[str]) -> Call:
-    """Return the call by which hosts give the name back."""
+    """Return the call by which hosts release the name."""
     arguments = {"state": "released", "claim": launch.state["name_claim"]}
     return call("session_host", list(hosts), arguments, ["lease_owner"], STATE_DIRECTORY)
 
 
 def turns(launch: Launch, hosts: Collection[str]) -> dict[str, int]:
-    """Return how much longer hosts hold their parts; only where they take turns, so that calls carry no more."""
+    """Return how much longer hosts hold their parts; empty if all are called at once, so that calls stay small."""
     seconds = turns_seconds(len(hosts), launch.outside.forks)
     return {"turns_seconds": seconds} if seconds else {}
 

@@ -23,7 +23,7 @@ BATCHES = 8
 
 
 class Distribution:
-    """What is known of the images of one launch, and what became of the last step."""
+    """The state of the images of one launch, and the outcome of the last step."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Distribution:
         self.report: list[str] = []
 
     def resolved(self, answers: Mapping[str, ImagesAnswer]) -> None:
-        """Take the answers of the registry."""
+        """Record the answers of the registry."""
         for host, answer in answers.items():
             for need in self.needs:
                 if need.asks != host:
@@ -69,7 +69,7 @@ class Distribution:
         )
 
     def _leave_out_silent(self) -> None:
-        """Have no host ask a registry again that let it wait in vain earlier in this run."""
+        """Let no host ask a registry again that did not answer earlier in this run."""
         for need in self.needs:
             registry = registry_of(need.reference)
             why = f"{registry} gave no answer earlier in this run."
@@ -83,7 +83,7 @@ class Distribution:
             need.pulls = need.pulls and any(host not in need.problems for host in need.lacking)
 
     def pulled(self, answers: Mapping[str, ImagesAnswer]) -> None:
-        """Take what became of the pulls."""
+        """Record the outcome of the pulls."""
         for host, answer in answers.items():
             for need in self.needs:
                 if not need.pulls or host not in need.lacking:
@@ -104,12 +104,12 @@ class Distribution:
                 need.pulls = False
 
     def _pretend(self, need: Need, host: str) -> None:
-        """Go on in check mode as if the pull had succeeded: what the image's id is nobody knows before."""
+        """Continue in check mode as if the pull had succeeded: the image's id is not known before a real pull."""
         need.has[host] = need.ids.setdefault(need.platforms[host], "")
         self.report.append(f"{host} would pull {need.digest}.")
 
     def arrived(self, served: Mapping[str, ImagesAnswer], answers: Mapping[str, ImagesAnswer]) -> None:
-        """Take what became of the transfers of a round."""
+        """Record the outcome of the transfers of a round."""
         for receiver, plain in (self.previous.get("receives") or {}).items():
             transfer = Transfer(**plain)
             need = next(known for known in self.needs if known.reference == transfer.reference)
@@ -147,7 +147,7 @@ class Distribution:
         return f"{receiver} did not get {transfer.reference} from {sender}: {reason.rstrip('.')}.{advice}"
 
     def result(self) -> dict[str, Any]:
-        """Return what each host does next, and what has become of it where nothing is left to do."""
+        """Return what each host does next, and the outcome if nothing is left to do."""
         self._leave_out_silent()
         asks: dict[str, list[str]] = {}
         pulls: dict[str, list[dict[str, Any]]] = {}
@@ -197,7 +197,7 @@ class Distribution:
 
 
 def _addresses(transfers: Sequence[Transfer], facts: Mapping[str, HostFacts]) -> dict[str, str]:
-    """Return by host the address by which it sends and receives, that of its tunnels."""
+    """Return by host the address with which it sends and receives, that of its tunnels."""
     hosts = {host for transfer in transfers for host in (transfer.sender, transfer.receiver)} - {CONTROLLER}
     return {host: underlay.address for host in sorted(hosts) if (underlay := facts[host].underlay)}
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Hold the place of a session on all hosts of its plan, and its name, or on none."""
+"""Reserve the place of a session on all hosts of its plan, and its name, or on none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEYS = {"deadline_seconds": "launch_deadline_seconds", "regenerate_keys": "launc
 
 
 def begin(launch: Launch) -> State:
-    """Hold the place, unless the session runs, holds it already, and has all of its keys."""
+    """Reserve the place, except if the session runs, holds it already, and has all of its keys."""
     state = launch.state
     if state["change"]:
         state["changes"] = state["record"]["id"]
@@ -33,7 +33,7 @@ def begin(launch: Launch) -> State:
 
 def after_hold(launch: Launch) -> State:
     state = launch.state
-    # A name host that cannot answer is one that knows less: the others are asked as well.
+    # An unreachable name host only means one host less that knows the name: the others are asked as well.
     given = {
         host: answer for host, answer in launch.answers.items() if host in state["hosts"] or answer.granted is not None
     }
@@ -53,13 +53,13 @@ def after_hold(launch: Launch) -> State:
             name: key for answer in own.values() for name, key in (answer.public_keys or {}).items()
         }
         return start.begin(launch)
-    # Where a host is broken its answer is no tentative one.
+    # If a host is broken, its answer is not tentative.
     if outcome == ASK_AGAIN and not launch.is_last:
         state["attempt"] += 1
         return {**begin(launch), "pause": True}
     state["again"] = not launch.is_last and not broken
     if not state["fresh"]:
-        # It runs, and has no other place to go to; it only waits for who will have decided in a moment.
+        # It runs, and has no other place to go to; it only waits for a run that will have decided soon.
         passing = all(
             answer.granted or answer.tentative or launch.answers[host].unreachable for host, answer in answers.items()
         )

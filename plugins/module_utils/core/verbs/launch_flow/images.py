@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Bring images to the hosts that lack them: each step is what their distribution says."""
+"""Bring images to the hosts that lack them: their distribution decides each step."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .distribution import BATCHES, Distribution
 from .launch import Launch
 
 IMAGE_AWAY = "Its image could not be had"
-"""How the reason begins for which a session from the queue waits on."""
+"""Beginning of the reason for which a session from the queue keeps waiting."""
 SLOW = 5.0
-"""Seconds from which on it counts that a host waited for a registry in vain: for the rest of a run it asks others."""
+"""From this many seconds on, a host has waited for a registry in vain: for the rest of the run it asks others."""
 _PORT = re.compile(r":\d+(?=->)")
-"""What is another one with each connection."""
+"""Parts of a text that differ with each connection."""
 
 
 def begin(launch: Launch) -> State:
-    """Go on at once where no host lacks an image."""
+    """Continue at once if no host lacks an image."""
     if not launch.state["fetches"]:
         return replacement.begin(launch)
     launch.state["images_so_far"] = {}
@@ -39,7 +39,7 @@ def begin(launch: Launch) -> State:
 
 
 def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> State:
-    """Take what came of the last step, and name what each host does next to get the images."""
+    """Record the outcome of the last step, and name what each host does next to get the images."""
     state = launch.state
     if came:
         launch.sick_hosts()
@@ -78,12 +78,12 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Sta
     if found["useless"]:
         state["missing"], state["completed"] = missing, completed
         useless = {host: {"servers": servers} for host, servers in found["useless"].items()}
-        return _step(launch, "stop", "End what waits for hosts in vain", "ended", useless)
+        return _step(launch, "stop", "End servers whose hosts do not come", "ended", useless)
     return _follow(launch, missing, completed)
 
 
 def _saying(came: Mapping[str, object]) -> str:
-    """Return the title under which people are told what came of a step."""
+    """Return the title under which the outcome of a step is shown."""
     if "resolved" in came:
         return "Say which image it is"
     return "Say who has pulled what" if "pulled" in came else "Say who has got it from whom"
@@ -95,12 +95,12 @@ def _step(launch: Launch, name: str, title: str, kind: str, hosts: Mapping[str, 
 
 
 def _answers(launch: Launch, key: str = "") -> dict[str, ImagesAnswer]:
-    """Return what hosts answered in this step, or in the former one that the state has under a key."""
+    """Return the answers of hosts in this step, or in the earlier one that the state has under a key."""
     return read_answers(ImagesAnswer, launch.state[key] if key else launch.results)
 
 
 def _of_registries(launch: Launch) -> dict[str, ImagesAnswer]:
-    """Return what came of asking registries; those that hosts waited for in vain are noted."""
+    """Return the answers of registries; those that hosts waited for in vain are noted."""
     answers = _answers(launch)
     if launch.outside.now - launch.state["since"] >= SLOW:
         silent = {
@@ -126,7 +126,7 @@ def after_load(launch: Launch) -> State:
 
 
 def _serve(launch: Launch, loaded: Mapping[str, ImagesAnswer]) -> State:
-    """Start the servers before any receiver is, so that none waits for a sender whose turn has not come."""
+    """Start the servers before any receiver, so that none waits for a sender whose turn has not come."""
     launch.state["loaded"] = encode(loaded)
     found = launch.state["images_so_far"]
     serves = {
@@ -164,7 +164,7 @@ def after_stop(launch: Launch) -> State:
 
 
 def _follow(launch: Launch, missing: Mapping[str, str], completed: Mapping[str, Any]) -> State:
-    """Go on with the record that has the images' ids, unless hosts have none. missing: those, and why."""
+    """Continue with the record that has the images' ids, unless hosts lack one. missing: those, with the reason."""
     state = launch.state
     if not missing:
         state["record"] = completed
@@ -188,7 +188,7 @@ def _follow(launch: Launch, missing: Mapping[str, str], completed: Mapping[str, 
 
 
 def _is_known(launch: Launch, reasons: Sequence[str]) -> bool:
-    """Tell whether all hosts have it that the session waits, and why."""
+    """Tell whether all hosts know that the session waits, and why."""
     if not launch.state["waits"]:
         return False
     known = read_record(launch.state["waits"])

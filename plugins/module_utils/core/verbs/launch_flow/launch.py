@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What all steps of a launch go by: the launch as it stands, and the ways in which it ends or begins anew."""
+"""The common parts of all steps of a launch: its present state, and the ways in which it ends or starts again."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ REMOVAL = removal_variables("launch")
 
 
 class Launch:
-    """A launch when hosts have answered. The functions of its steps change its state, a copy, and return the next.
+    """A launch after hosts have answered. The functions of its steps change its state, a copy, and return the next.
 
-    results: what each host answered that had a part in the state's step.
+    results: the answer of each host that had a part in the state's step.
     """
 
     REFUSED = "The session cannot be launched."
@@ -40,7 +40,7 @@ class Launch:
 
     @cached_property
     def answers(self) -> dict[str, SessionAnswer]:
-        """What the hosts answered as far as all calls answer it, and session_host."""
+        """The answers of hosts, with the fields of session_host and those that all calls have."""
         return read_answers(SessionAnswer, self.results)
 
     @property
@@ -50,12 +50,12 @@ class Launch:
 
     @property
     def running(self) -> str:
-        """What has become of a session that was started."""
+        """The status of a session that was started."""
         return PLANNED if self.outside.check_mode else RUNNING
 
     @property
     def is_last(self) -> bool:
-        """Whether it has been planned as often as it may be."""
+        """Whether it has been planned as often as allowed."""
         return bool(self.state["attempt"] >= self.state["attempts"])
 
     def step(self, name: str, title: str, calls: Sequence[Call], then: str = DECIDE) -> State:
@@ -78,7 +78,7 @@ class Launch:
         return self.fail(self.REFUSED, *lines)
 
     def not_held(self, reasons: Sequence[str]) -> State:
-        """End with a failure where hosts did not hold their parts."""
+        """End with a failure if hosts did not hold their parts."""
         return self.fail(
             f"The session {self.state['session_name']} could not be launched; its place could not be held on every "
             "host.",
@@ -87,11 +87,11 @@ class Launch:
         )
 
     def not_changed(self, *lines: str) -> State:
-        """End with what went wrong with a session that runs on: to the queue an outcome like others."""
+        """End with the problem of a session that continues to run: for the queue an outcome like others."""
         return self.over(ERROR, lines) if self.state["from_queue"] else self.fail(*lines)
 
     def _tell(self, end: State, status: str | None) -> State:
-        """End at once where what was handed on is right, else put that right first."""
+        """End at once if the result for the workflow is right, else correct it first."""
         if not self.state["hands_on"] or status == self.state["promised"]:
             return {**self.end(), **end}
         return {**self.step("tell", "Pass the result on to later jobs", (), SAY), "promised": status, **end}
@@ -101,7 +101,7 @@ class Launch:
         return {**self.state, **step("", "", "")}
 
     def look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
-        """Begin anew: look at all hosts that can be reached."""
+        """Start again: collect the facts of all reachable hosts."""
         hosts = [host for host in self.state["known"] if host not in self.state["known_unreachable"]]
         look = look_step(self.state["request"], hosts, peers_of)
         return {**self.state, "pause": pause, "peers_heard": bool(peers_of), **look}
@@ -117,14 +117,14 @@ class Launch:
         return [f"{host}: {why}" for host, why in self.state["sick"].items()]
 
     def to_record(self, record: Mapping[str, Any], *of_state: str) -> list[Call]:
-        """Return the calls by which all hosts that can be reached keep a record."""
+        """Return the calls by which all reachable hosts keep a record."""
         own = {host: {"recorded": self.state["recorded"][host]} for host in self.state["reachable"]}
         waits = {"witnesses": list(self.state["known"])} if record["status"] == PENDING else {}  # as `kept_by`
         return [call("session_record", own, {"records": [{**record, **waits}]}, of_state, STATE_DIRECTORY)]
 
 
 def look_step(request: Mapping[str, Any], hosts: Sequence[str], peers_of: Sequence[str] = ()) -> State:
-    """Return the part of a state that names the step look. peers_of: sessions of which hosts say who is silent."""
+    """Return the part of a state that names the step look. peers_of: sessions whose silent peers hosts report."""
     arguments = {
         **({"peers_of": list(peers_of)} if peers_of else {}),
         "session_name": request["session_name"],
@@ -145,10 +145,10 @@ def look_step(request: Mapping[str, Any], hosts: Sequence[str], peers_of: Sequen
 
 
 def paths_on(host: str, request: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """Return the paths that a host is asked for: none where the request leaves it out, as one of them may hang there.
+    """Return the paths whose facts a host reports: none if the request leaves it out, as one of them may hang there.
 
-    known: hosts of the group. Where a session names others, hosts may have got other names, and all are asked. The
-    first look of a launch goes by the same rule (roles/launch/tasks/plan.yml).
+    known: hosts of the group. If a session names others, hosts may have got other names, and all report them. The first
+    look of a launch has the same rule (roles/launch/tasks/plan.yml).
     """
     only = request.get("only_hosts") or []
     is_left_out = host in (request.get("excluded_hosts") or []) or (only and {*only} <= {*known} and host not in only)
@@ -156,7 +156,7 @@ def paths_on(host: str, request: Mapping[str, Any], known: Collection[str]) -> l
 
 
 def failures_of(answers: Mapping[str, A], part: Callable[[A], object]) -> tuple[list[str], list[str]]:
-    """Return why hosts have not done their part, and which could not be reached."""
+    """Return why hosts have not done their part, and which are unreachable."""
     missing = {host: answer for host, answer in answers.items() if part(answer) is None}
     failures = [f"{host}: {answer.why_not}" for host, answer in missing.items()]
     return failures, [host for host, answer in missing.items() if answer.unreachable]

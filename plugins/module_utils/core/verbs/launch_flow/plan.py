@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Look at the hosts, and plan the session: where it goes, what is to be done first, or why it has no place."""
+"""Collect facts, and plan the session: where it goes, what is to be done first, or why it has no place."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> State:
     try:
         planner = _planner(launch, answers)
         group = planner.group
-        # What others have lost is seen to after this launch, by a play of its own.
-        # To Ansible a result with the key unreachable is that of a host that is.
+        # Losses of other sessions are replaced after this launch, by a play of its own.
+        # Ansible takes a result with the key unreachable for that of an unreachable host.
         state.update(losses=group.losses(planner.cluster, planner.request.name), unreachable_hosts=group.unreachable)
         if planner.asks_peers and not state["peers_heard"]:
             return launch.look_again(peers_of=planner.asks_peers)
         if {*planner.alone} - {*state["alone"]}:
-            # A name that is held by what is left of another session; a second look tells whether it is.
+            # A name that is held by remains of another session; collecting facts again shows whether it is.
             state["alone"] = planner.alone
             return launch.look_again(pause=True)
         waits = read_record(state["waits"]) if state["waits"] else None
@@ -87,7 +87,7 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> State:
 
 
 def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> ChangePlanner:
-    """Return what plans the session. Raises CoreError where the request, or what hosts say, does not allow that."""
+    """Return the planner of the session. Raises CoreError if the request, or facts of hosts, do not allow it."""
     state, outside, given = launch.state, launch.outside, launch.state["request"]
     request = Request.from_dict(given["request"])
     scope = replace(outside.scope, group=request.resource_group if outside.scope.group else "")
@@ -152,7 +152,7 @@ def _not_placed(launch: Launch, silent: list[str]) -> State:
     if status == "WAITING" and not launch.is_last:
         return launch.look_again(pause=True)
     if status == "PENDING" and is_new and set(silent) - {*state["silent"], *(state.get("left_out") or ())}:
-        # It may be out of reach for a moment only, and who waits keeps others from the room that it is to have.
+        # It may be unreachable only for a moment, and a waiting session keeps others from the place reserved for it.
         state["silent"] = silent
         return launch.look_again(pause=True)
     if status in ("CANCELLED", "REFUSED") and not state["from_queue"]:
@@ -163,7 +163,7 @@ def _not_placed(launch: Launch, silent: list[str]) -> State:
 
 
 def _image_facts(group: GroupFacts) -> dict[str, dict[str, Any]]:
-    """Return of the facts of each host what the distribution of images goes by."""
+    """Return the facts of each host that the distribution of images needs."""
     return {
         host: {"images": encode(facts.images), "underlay": encode(facts.underlay)}
         for host, facts in group.facts.items()
@@ -171,7 +171,7 @@ def _image_facts(group: GroupFacts) -> dict[str, dict[str, Any]]:
 
 
 def _lacks_stub(state: State, record: Record, host: str, facts: HostFacts) -> bool:
-    """Tell whether a host is to be told of the session although it carries no replica of it."""
+    """Tell whether a host needs a stub of the session although it carries no replica of it."""
     if host in state["hosts"] or _has_stub(facts, record):
         return False
     knows = any(copy.id == record.id for copy in facts.records)
@@ -179,7 +179,7 @@ def _lacks_stub(state: State, record: Record, host: str, facts: HostFacts) -> bo
 
 
 def _has_stub(facts: HostFacts, record: Record) -> bool:
-    """Tell whether a host that carries no replica has all that it keeps of a session that runs."""
+    """Tell whether a host without replicas has all that it keeps of a running session."""
     if record.status != RUNNING:
         return False
     for copy in facts.records:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Keep what was asked for under its name until there is room for it, and wait for that where it is wanted."""
+"""Keep a request under its name until there is capacity for it, and wait for that on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .launch import DECIDE, SAY, STATE_DIRECTORY, Launch, look_step
 
 
 def keep(launch: Launch, report: Sequence[str]) -> State:
-    """Keep the request on every host until there is room; some are not to be kept."""
+    """Keep the request on every host until there is room; some requests are not kept."""
     state = launch.state
     state["report"] = list(report)
     if state["pending"] is None:
@@ -35,7 +35,7 @@ def keep(launch: Launch, report: Sequence[str]) -> State:
 
 
 def _name(launch: Launch) -> State:
-    """Hold the name before the request is kept under it: of launches at the same moment one waits."""
+    """Hold the name before the request is kept under it: of concurrent launches only one waits."""
     state = launch.state
     state["name_claim"] = Claim(state["pending"]["id"], state["session_name"]).to_dict()
     calls = [claims.named(launch, state["name_hosts"], {})]
@@ -44,7 +44,7 @@ def _name(launch: Launch) -> State:
 
 def after_name(launch: Launch) -> State:
     state = launch.state
-    # A name host that cannot answer is one that knows less.
+    # An unreachable name host only means one host less that knows the name.
     answers = {host: answer.to_claim for host, answer in launch.answers.items() if answer.granted is not None}
     outcome = resolve_reservations(state["pending"]["id"], answers)
     if outcome == GRANTED:
@@ -58,7 +58,7 @@ def after_name(launch: Launch) -> State:
 
 
 def await_room(launch: Launch) -> State:
-    """Wait until a session that runs can grow, where that is to be waited for; its hosts have written it down."""
+    """Wait until a running session can grow, if the launch is to wait for that; its hosts have recorded it."""
     launch.state["pending"] = launch.state["record"]
     return after_queue(launch)
 
@@ -78,14 +78,14 @@ def after_queue(launch: Launch) -> State:
     if not _waits(launch):
         return launch.over(PENDING if state["grows_later"] else state["pending"]["status"], state["report"])
     if state["wait_until"] <= now:
-        state["hands_on"] = False  # what was handed on is right: it waits
+        state["hands_on"] = False  # the result for the workflow is right: it waits
         return launch.fail(
             f"Session {state['session_name']} got no room within {request['wait_seconds']} seconds "
             "(session_wait_seconds); it stays in the queue.",
             *state["report"],
         )
-    # The steps of rounds include each other, one or two a round, and Ansible bears some hundred includes inside
-    # each other: the pauses between rounds grow, so that a hundred of them fill the whole time.
+    # The steps of rounds include each other, one or two a round, and Ansible supports only some hundred nested
+    # includes: the pauses between rounds grow, so that a hundred of them fill the whole time.
     state.update(attempt=0, asked_again=0, sick={}, rounds=state["rounds"] + 1, waits=state["pending"])
     arguments = {
         "session_name": state["session_name"],

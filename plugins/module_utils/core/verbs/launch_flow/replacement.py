@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Replace a session that runs by another: first try what can be tried while it still runs, then remove it."""
+"""Replace a running session by another: first test what can be tested while it still runs, then remove it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .launch import REMOVAL, STATE_DIRECTORY, Launch, failures_of
 
 
 def begin(launch: Launch) -> State:
-    """Find out folders that are not the same everywhere while the session that is replaced still runs."""
+    """Find folders that are not the same everywhere while the session that is replaced still runs."""
     state = launch.state
     if not state["replaces"]:
         return hold.begin(launch)
@@ -64,7 +64,7 @@ def after_replace(launch: Launch) -> State:
 
 
 def after_remember(launch: Launch) -> State:
-    """Go on after a removal, that of the session that is replaced or an undoing."""
+    """Continue after a removal, that of the session that is replaced or an undoing."""
     if launch.state["unremoved"]:
         return launch.fail(
             f"The session {launch.state['session_name']} is not removed from every host.", *launch.state["unremoved"]

@@ -17,11 +17,11 @@ from . import claims, queue, undo
 from .launch import SAY, STATE_DIRECTORY, Launch, failures_of
 
 PATIENCE = 10
-"""Seconds for which a host that has started its part looks for peers; who is later is met in a step of its own."""
+"""Seconds for which a host that has started its part looks for peers; later peers are found in a step of its own."""
 
 
 def begin(launch: Launch) -> State:
-    """Start the session, the roles that others come after first; one that runs has them all."""
+    """Start the session, beginning with the roles that others come after; a running session has them all."""
     state = launch.state
     waves = start_waves({role["name"]: role.get("after", ()) for role in state["record"]["request"]["roles"]})
     is_last = not state["fresh"] or launch.outside.check_mode or state["wave"] >= len(waves) - 1
@@ -34,7 +34,7 @@ def begin(launch: Launch) -> State:
     arguments: dict[str, Any] = {"state": "started", "patience": patience(launch, state["hosts"])}
     if not is_last:
         arguments["roles"] = state["begun_roles"] = [role for wave in waves[: state["wave"] + 1] for role in wave]
-        # The first that is called now is called again when all have had their turn.
+        # The first host that is called now is called again when all have had their turn.
         arguments.update(claims.turns(launch, state["hosts"]))
     calls = [call("session_host", own, arguments, ["record", "lease_owner", "public_keys"], variables)]
     stubs = {host: {"recorded": state["recorded"][host]} for host in state["stub_hosts"]}
@@ -51,7 +51,7 @@ def begin(launch: Launch) -> State:
 def patience(launch: Launch, hosts: Sequence[str]) -> int:
     """Return for how many seconds a host looks for peers that start in the same step.
 
-    Hosts that have to wait for their turn cannot be waited for, nor who gets ready only when these have started.
+    It cannot wait for hosts that have to wait for their turn, nor for those that get ready only after this step.
     """
     return PATIENCE if len(hosts) <= launch.outside.forks else 0
 
@@ -82,7 +82,7 @@ def after_start(launch: Launch) -> State:
         return not_started
     state["replicas"] = replicas_of(launch.answers)
     if late:
-        # Those that have seen all their peers do not look again.
+        # Hosts that have seen all their peers do not look again.
         return launch.step("meet", "Prove that the replicas of this host reach the others", [verified(late)], SAY)
     return _started(launch)
 
@@ -113,9 +113,9 @@ def replicas_of(answers: Mapping[str, SessionAnswer]) -> list[dict[str, Any]]:
 
 
 def _not_started(launch: Launch, late: Sequence[str], part: Callable[[SessionAnswer], object]) -> State | None:
-    """Return what follows where hosts have not done their part, else None. late: who lacks only peers."""
+    """Return what follows if hosts have not done their part, else None. late: hosts that lack only peers."""
     state = launch.state
-    # A host that carries no replica and is away keeps nobody; one that answers has to keep its containers out.
+    # An unreachable host without replicas holds up nothing; a reachable one has to keep its containers out.
     optional_hosts = [host for host in launch.answers if host not in state["hosts"]]
     failures, unreachable = [], []
     for host, answer in launch.answers.items():
@@ -131,7 +131,7 @@ def _not_started(launch: Launch, late: Sequence[str], part: Callable[[SessionAns
         if (answer.actions if host in optional_hosts or host in late else part(answer)) is None:
             failures.append(f"{host}: {answer.why_not}")
     if failures and len(failures) == len(unreachable) and state["asked_again"] < state["attempt"]:
-        # A connection that was lost for a moment costs nobody the place; what runs already is only looked at.
+        # A connection that was lost for a moment does not cost the place; what runs already is only checked.
         return {**begin(launch), "pause": True, "asked_again": state["attempt"]}
     return undo.failed(launch, failures, unreachable) if failures else None
 

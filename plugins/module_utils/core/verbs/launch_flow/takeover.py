@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Wait for another run that has a part of the session, or take over from one that was ended."""
+"""Wait for another run that has a part of the session, or take over from one that was stopped."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ GRACE = 30
 
 
 def await_launch(launch: Launch) -> State:
-    """Wait for another run that launches a session of this name, or take over from one that has ended for sure."""
+    """Wait for another run that launches a session of this name, or take over from one that has certainly ended."""
     state, launchers, now = launch.state, launch.state["launchers"], launch.outside.now
     if launch.outside.check_mode:
         return launch.over(PENDING, state["report"])
     has_ended = all(launch.outside.has_ended(held["lease_owner"]) for held in launchers.values())
     if has_ended and not launch.is_last:
-        # The leases alone: by the records the next look tells what was made, and who removes it.
+        # Only the leases: with the records the next look finds what was made, and who removes it.
         own = {
             host: {"claim": held["claim"], "lease_owner": held["lease_owner"], "host": host}
             for host, held in launchers.items()
@@ -34,9 +34,9 @@ def await_launch(launch: Launch) -> State:
         }
         calls = [call("session_host", {**own, **names}, {"state": "released"}, (), STATE_DIRECTORY)]
         return launch.step("takeover", "Take over from a launch that was ended", calls)
-    state["attempt"] -= 1  # a run that is at work comes to an end, and what has run out is nobody's
+    state["attempt"] -= 1  # a run at work comes to an end, and expired reservations are free
     left = max(int(held["left"]) for held in launchers.values())
-    # A run that is at work holds its place for longer with each wave of roles.
+    # A run at work holds its place for longer with each wave of roles.
     kept = ("stage", "lease_owner", "expires")
     awaited = [[host, *(held[key] for key in kept)] for host, held in launchers.items()]
     if state["awaited"] != awaited:
@@ -44,14 +44,14 @@ def await_launch(launch: Launch) -> State:
         state.update(awaited=awaited, awaited_since=since, awaited_until=now + left + GRACE)
     if now > state["awaited_until"]:
         return launch.refuse(*state["report"], "Launch the session again when that run has ended.")
-    state.update(lines=state["report"], saying="Say what it waits for")
-    # Rounds include each other, as those of one that waits for room do: the longer it takes, the fewer.
+    state.update(lines=state["report"], saying="Report what it waits for")
+    # Rounds include each other, like those of a launch that waits for capacity: the longer it takes, the fewer.
     longer = max(min(left / 10, 10), (now - state["awaited_since"]) / 10, 1)
     return {**launch.look_again(), "pause": min(longer, max(left, 10))}
 
 
 def take_over_change(launch: Launch) -> State | None:
-    """Have given back first what a change of this session holds that was ended for sure; None where nothing is."""
+    """First release what a stopped change of this session holds; None if there is nothing."""
     ended = {
         host: {**lease, "host": host}
         for host, lease in launch.state["changing"].items()

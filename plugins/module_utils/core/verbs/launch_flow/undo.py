@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Undo a launch that failed on the way: remove what it has made, and keep what becomes of one from the queue."""
+"""Undo a launch that failed on the way: remove what it has made, and record the outcome of one from the queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .launch import ADVICE, STATE_DIRECTORY, Launch
 
 
 def failed(launch: Launch, failures: list[str], unreachable: list[str]) -> State:
-    """Undo what was made of a session that could not be started; what works of one that runs stays."""
+    """Undo what was made of a session that could not be started; what works of a running session stays."""
     state, name = launch.state, launch.state["session_name"]
     sick = list(launch.sick_hosts())
     record = encode(_failed_record(launch, failures, unreachable, sick))
@@ -42,23 +42,23 @@ def failed(launch: Launch, failures: list[str], unreachable: list[str]) -> State
     }
     own: dict[str, dict[str, Any]] = {host: {} for host in state["reachable"]}
     if record is not None:
-        # A session that came from the queue keeps its record and its id. Hosts write down what becomes of it before
-        # its parts go, so that no record says that it runs when they are gone.
+        # A session that came from the queue keeps its record and its id. Hosts record its outcome before its parts
+        # go, so that no record has the status RUNNING when they are gone.
         own = {host: {"record": record, "recorded": state["recorded"][host]} for host in own}
     calls = [call("session_host", own, arguments, (), STATE_DIRECTORY)]
     return launch.step("undo", "Remove what this launch has made", calls)
 
 
 def after_undo(launch: Launch) -> State:
-    # Of a session that did not come from the queue nothing stays, and a host that went away meanwhile is cleaned
-    # when it is back.
+    # Of a session that did not come from the queue nothing stays, and a host that became unreachable meanwhile is
+    # cleaned when it is back.
     if launch.state["failed_record"] is None and (following := remember(launch, "undone")):
         return following
     return undone(launch)
 
 
 def remember(launch: Launch, then: str) -> State | None:
-    """Remember which hosts have to be cleaned later; None where none has. then: what follows, hold or undone."""
+    """Remember which hosts have to be cleaned later; None if there are none. then: what follows, hold or undone."""
     found = tombstones_for(launch.answers)
     launch.state["warnings"] = found.report if found.unreachable else []
     launch.state["after_removal"] = then
@@ -70,7 +70,7 @@ def remember(launch: Launch, then: str) -> State | None:
 
 
 def undone(launch: Launch) -> State:
-    """Begin anew or end when what was made is removed, or what became of the session is kept."""
+    """Start again or end when what was made is removed, or the outcome of the session is kept."""
     state, record = launch.state, launch.state["failed_record"]
     if state["again"]:
         return launch.look_again()
@@ -84,22 +84,22 @@ def undone(launch: Launch) -> State:
 
 
 def keep(launch: Launch, reasons: list[str], sick: Sequence[str], waits_for: str = "") -> State:
-    """Keep on every host what becomes of a session that came from the queue and of which nothing was made.
+    """Keep on every host the outcome of a session that came from the queue and of which nothing was made.
 
-    waits_for: what else than sick hosts is no reason of its own, as the beginning of a sentence.
+    waits_for: another cause than sick hosts that is no reason of its own, as the beginning of a sentence.
     """
     record = encode(_failed_record(launch, reasons, [], sick, waits_for))
     launch.state.update(failures=reasons, failed_record=record)
     if record is None:
         return launch.over(ERROR, reasons)
-    title = "Keep on every host what becomes of a session that came from the queue"
+    title = "Keep on every host the outcome of a session from the queue"
     return launch.step("keep", title, launch.to_record(record))
 
 
 def _failed_record(
     launch: Launch, failures: list[str], unreachable: Sequence[str], sick: Sequence[str], waits_for: str = ""
 ) -> Record | None:
-    """Return what becomes of a session that came from the queue: it waits on, or it has ended; None for others."""
+    """Return the outcome of a session that came from the queue: it waits on, or it has ended; None for others."""
     record = launch.record
     if record.queue is None or not failures:
         return None
