@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The accelerators of this host, as NVIDIA's tool and the specifications of the Container Device Interface tell."""
+"""The accelerators of this host, from NVIDIA's tool and the specifications of the Container Device Interface."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from .suspicion import SECONDS
 PROGRAM = "nvidia-smi"
 DRIVER_CARDS = "/proc/driver/nvidia/gpus"
 PATIENCE = 20
-"""Seconds for NVIDIA's tool: it wakes cards that sleep, and hangs on some that are broken."""
+"""Seconds for NVIDIA's tool: it wakes GPUs that sleep, and hangs on some that are broken."""
 HANGS = "/run/cluster-compute-nvidia-smi-hangs"
-"""A file that is there after the tool has hung, so that the next calls wait less; a boot removes it."""
+"""A file that exists after the tool has hung, so that the next calls wait less; a boot removes it."""
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
-"""Where the engine looks for specifications; of two devices of one name the later folder's counts."""
+"""Folders in which the engine looks for specifications; if two devices have one name, the later folder's counts."""
 
 
 class AcceleratorError(SessionError):
-    """The accelerators of a class cannot be found out; the message is a full sentence."""
+    """The accelerators of a class cannot be detected; the message is a full sentence."""
 
 
 def detect(declared: object) -> dict[str, dict[str, Any]]:
-    """Return what this host knows of ``cluster_compute_accelerators``: class to names, device files and problem.
+    """Return this host's facts for ``cluster_compute_accelerators``: class to names, device files and problem.
 
-    names: what was detected; a class whose devices are declared has none, and is there only if it has links. paths: the
-    device files of each name, where they are known. links: those of the class's device files that are symbolic links,
-    and where they lead. problem: why nothing was found, or empty.
+    names: what was detected; a class whose devices are declared has none, and is included only if it has links. paths:
+    the device files of each name, if they are known. links: those of the class's device files that are symbolic links,
+    with their targets. problem: why nothing was found, or empty.
     """
     found: dict[str, dict[str, Any]] = {
         kind: {"names": [], "paths": {}, "links": links, "problem": ""}
@@ -99,7 +99,7 @@ def _ask_nvidia(*options: str) -> str:
 
 
 def nvidia() -> list[str]:
-    """Return the UUIDs of this host's NVIDIA cards and MIG instances. Raises AcceleratorError where there are none."""
+    """Return the UUIDs of this host's NVIDIA GPUs and MIG instances. Raises AcceleratorError if there are none."""
     import shutil
 
     if shutil.which(PROGRAM) is None:
@@ -107,28 +107,28 @@ def nvidia() -> list[str]:
     output = _ask_nvidia("-L")
     found = parse_nvidia(output)
     if not found:
-        raise AcceleratorError(f"'{PROGRAM} -L' lists no card: {output.strip()}")
+        raise AcceleratorError(f"'{PROGRAM} -L' lists no GPU: {output.strip()}")
     return found
 
 
 def nvidia_cards() -> list[Card]:
-    """Return this host's NVIDIA cards with their numbers. Raises AcceleratorError."""
+    """Return this host's NVIDIA GPUs with their numbers. Raises AcceleratorError."""
     files = sorted(Path(DRIVER_CARDS).glob("*/information"))
     driver = [path.read_text(encoding="utf-8", errors="replace") for path in files]
     return parse_nvidia_cards(_ask_nvidia("-L"), driver)
 
 
 def nvidia_models() -> list[dict[str, str]]:
-    """Return model and driver of this host's NVIDIA cards; none where its tool does not tell."""
+    """Return model and driver of this host's NVIDIA GPUs; none if NVIDIA's tool does not report them."""
     query = ["--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         return parse_nvidia_models(_ask_nvidia(*query))
-    except AcceleratorError:  # why there are none is told by `detect`
+    except AcceleratorError:  # `detect` reports why there are none
         return []
 
 
 def cdi(kind: str, folders: tuple[str, ...] = CDI_FOLDERS) -> list[CdiDevice]:
-    """Return the CDI devices of *kind* on this host. Raises AcceleratorError where there are none."""
+    """Return the CDI devices of *kind* on this host. Raises AcceleratorError if there are none."""
     found: list[CdiDevice] = []
     for folder in folders:
         for path in sorted(Path(folder).glob("*")):

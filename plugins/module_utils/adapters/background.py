@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Go on in the background when a module has ended, and find processes by what they have in common."""
+"""Continue in the background after a module has ended, and find processes by what they have in common."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 
 def run_in_background(name: str, work: Callable[[], object], *kept: int) -> dict[str, int]:
-    """Start a process that does *work*, then ends; whoever runs the module does not wait for it.
+    """Start a process that does *work*, then ends; the caller of the module does not wait for it.
 
-    name: what ps(1) shows of it, at most 15 characters (proc(5), comm). kept: file descriptors that it goes on using.
-    Everything it imports has to be imported before: a module's files are removed when it ends.
-    Returns what tells the process from others: its number and when it was started.
+    name: the process's name in ps(1), at most 15 characters (proc(5), comm). kept: file descriptors that it continues
+    to use. Everything it imports has to be imported before: a module's files are removed when it ends.
+    Returns what identifies the process: its number and when it was started.
     """
     pid = os.fork()
     if pid:
@@ -30,11 +30,11 @@ def run_in_background(name: str, work: Callable[[], object], *kept: int) -> dict
             file.write(name)
         work()
     finally:
-        os._exit(0)  # nothing of the module may run a second time
+        os._exit(0)  # the rest of the module must not run a second time
 
 
 def let_go_of_everything_but(*kept: int) -> None:
-    """Close what the module had open: whoever started it waits until nobody has it open any more."""
+    """Close what the module had open: its caller waits until no process has it open any more."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
@@ -42,24 +42,24 @@ def let_go_of_everything_but(*kept: int) -> None:
         if int(name) > 2 and int(name) not in kept:
             try:
                 os.close(int(name))
-            except OSError:  # the folder's own
+            except OSError:  # the descriptor of the folder itself
                 continue
 
 
 def start_of(pid: int) -> int | None:
-    """Return when a process was started, in clock ticks since the boot (proc(5), stat); None where there is none."""
+    """Return when a process was started, in clock ticks since the boot (proc(5), stat); None if there is none."""
     fields = _fields(pid)
     return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
 
 
 def seconds_used(pid: int) -> float:
-    """Return the processor time of a process, in seconds; 0 where there is none."""
+    """Return the processor time of a process, in seconds; 0 if there is none."""
     fields = _fields(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
 def started_at(pid: int) -> float:
-    """Return when a process was started, in seconds of the calendar clock as it is now; 0 where there is none."""
+    """Return when a process was started, in seconds of the calendar clock as it is now; 0 if there is none."""
     ticks = start_of(pid)
     if ticks is None:
         return 0.0
@@ -67,16 +67,16 @@ def started_at(pid: int) -> float:
 
 
 def parent_of(pid: int) -> int:
-    """Return the process that a process belongs to; 0 where there is none."""
+    """Return the parent of a process; 0 if there is none."""
     fields = _fields(pid)
     return int(fields[1]) if fields else 0
 
 
 def family(leader: int, mark: str) -> set[int]:
-    """Return the processes that began with *leader*: itself, those below it, of its session, or with *mark*.
+    """Return the processes that began with *leader*: itself, its descendants, those of its session, or with *mark*.
 
-    mark: ``NAME=value`` in the environment that they were started with (proc(5), environ), which they hand on even
-    where they leave their parent and their session.
+    mark: ``NAME=value`` in the environment that they were started with (proc(5), environ), which they pass on even if
+    they leave their parent and their session.
     """
     processes = {int(name): fields for name in os.listdir("/proc") if name.isdigit() and (fields := _fields(int(name)))}
     alive = {pid: fields for pid, fields in processes.items() if fields[0] not in ("Z", "X")}
@@ -109,7 +109,7 @@ def bears(pid: int, mark: bytes) -> bool:
 
 
 def _fields(pid: int) -> list[str]:
-    """Return the fields of a process from its state on (proc(5), stat); nothing where there is none."""
+    """Return the fields of a process from its state on (proc(5), stat); nothing if there is none."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Do something in a process of its own, which is left behind where it hangs.
+"""Run something in a process of its own, which is abandoned if it hangs.
 
 A program that waits for a dead disk, file server or driver cannot be interrupted and often not even killed (proc(5),
 state D). So the work is done by a child that shares no open file and no lock with its parent, and the parent waits for
-a limited time. The child says what it begins to wait for (`waiting_for`), so the parent can name what hangs; what has
-hung once gets less time from then on.
+a limited time. The child reports what it begins to wait for (`waiting_for`), so the parent can name what hangs.
+Something that has hung once gets less time from then on.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import Any, NoReturn, TypeVar
 from ..core.values.errors import SessionError, hangs, is_of_host, message_of
 
 AGAIN = 5.0
-"""Seconds for what has hung before."""
+"""Seconds for something that has hung before."""
 TO_END = 10.0
-"""Seconds for a child that has given its result, and does what nobody waits for."""
+"""Seconds for a child that has returned its result and only cleans up."""
 LONGEST_POLL = 86400.0
-"""Seconds; poll(2) takes no more than 24 days."""
+"""Seconds; poll(2) accepts no more than 24 days."""
 LAST_SECONDS = 1.0
-"""Seconds for a child to go that was killed."""
+"""Seconds for a killed child to end."""
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class Failed(SessionError):
 
 
 class Crashed(RuntimeError):
-    """The work failed in a way that nobody thought of. trace: Python's traceback; empty where the child was killed."""
+    """The work failed in an unexpected way. trace: Python's traceback; empty if the child was killed."""
 
     def __init__(self, message: str, trace: str = "") -> None:
         super().__init__(message)
@@ -65,11 +65,11 @@ class Crashed(RuntimeError):
 
 
 class _Told:
-    """What this process tells its parent, if it is a child of `bounded`."""
+    """The messages from this process to its parent, if it is a child of `bounded`."""
 
     pipe: int | None = None
     child = 0
-    """Which may go on as another one in the background (`background`), without the pipe."""
+    """The child itself; it may continue as another process in the background (`background`), without the pipe."""
     lock = threading.Lock()
     is_impatient = False
     hung: set[str] = set()  # noqa: RUF012 - of this process
@@ -92,15 +92,15 @@ def be_impatient() -> None:
 
 
 def patience(what: str, seconds: float) -> float:
-    """Return for how many seconds to wait for *what*: less where it, or in an earlier run this host, has hung."""
+    """Return for how many seconds to wait for *what*: less if it, or in an earlier run this host, has hung."""
     return min(seconds, AGAIN) if _Told.is_impatient or what in _Told.hung else seconds
 
 
 @contextmanager
 def waiting_for(what: str, seconds: float) -> Iterator[None]:
-    """Let the process that watches this one give it up where the block takes longer than *seconds*.
+    """Allow the watching process to abandon this one if the block takes longer than *seconds*.
 
-    what: as it is called in a sentence, such as "the directory /data". Without a process that watches, nothing is done.
+    what: its name in a sentence, such as "the directory /data". Without a watching process nothing is done.
     """
     number = time.monotonic_ns()
     _Told.tell("begin", number, what, patience(what, seconds))
@@ -112,10 +112,10 @@ def waiting_for(what: str, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def holding(path: str) -> Iterator[None]:
-    """Say that this process holds the lock on a file that other processes make anew where it is gone.
+    """Report that this process holds the lock on a file that other processes create again if it is gone.
 
-    It is removed for one that is left behind: that was sent a signal to end, so it does nothing any more, even if what
-    it waits for should answer.
+    The file is removed if this process is abandoned: it was sent a signal to end, so it does nothing any more, even if
+    what it waits for should answer.
     """
     _Told.tell("holds", path)
     try:
@@ -131,11 +131,12 @@ def bounded(
     answered: Callable[[T], object] | None = None,
     then: Callable[[T], object] | None = None,
 ) -> T:
-    """Return what *work* returns, which JSON can hold, done by a child process within *seconds*.
+    """Return the result of *work*, in a form that fits JSON, done by a child process within *seconds*.
 
-    answered: is called here with the result as soon as it is there. then: what the child does with it afterwards, for
-    which nobody waits long. Raises Hung where the child, or what it waits for, takes longer: it is killed, if it can
-    be, and left behind. Raises Failed for an error of the work that is meant for people, Crashed for any other.
+    answered: is called here with the result as soon as it exists. then: what the child does with it afterwards, for
+    which the parent waits only briefly. Raises Hung if the child, or what it waits for, takes longer: it is killed, if
+    that is possible, and abandoned. Raises Failed for an error of the work that is meant for people, Crashed for
+    others.
     """
     reading, writing = os.pipe()
     parent = os.getpid()
@@ -148,7 +149,7 @@ def bounded(
         result: T = _result_of(reading, what, seconds, held)
         if answered is not None:
             answered(result)
-        # It closes the pipe when it ends: no time is lost by looking whether it has.
+        # It closes the pipe when it ends: so no time is lost by polling.
         poll = select.poll()
         poll.register(reading, 0)
         poll.poll((TO_END if then is not None else LAST_SECONDS) * 1000)
@@ -165,11 +166,11 @@ def bounded(
 
 
 def _work(work: Callable[[], Any], pipe: int, then: Callable[[Any], object] | None, parent: int) -> NoReturn:
-    """Be the child of *parent*."""
+    """Run as the child of *parent*."""
     try:
         if _Told.pipe is not None:
             _end_with(parent)
-        os.setpgid(0, 0)  # so that the programs that it starts go with it
+        os.setpgid(0, 0)  # so that the programs that it starts end with it
         _let_go_of_all_but(pipe)
         _Told.pipe, _Told.lock, _Told.child = pipe, threading.Lock(), os.getpid()
         try:
@@ -179,7 +180,7 @@ def _work(work: Callable[[], Any], pipe: int, then: Callable[[Any], object] | No
                 _Told.tell("hung", error.what)
             _Told.tell("failed", message_of(error), is_of_host(error), hangs(error))
         except BaseException as error:
-            import traceback  # which takes long to import, and is needed by nobody else
+            import traceback  # which takes long to import, and is needed only here
 
             _Told.tell("crashed", message_of(error), traceback.format_exc())
         else:
@@ -187,15 +188,15 @@ def _work(work: Callable[[], Any], pipe: int, then: Callable[[Any], object] | No
             if then is not None:
                 then(result)
     finally:
-        os._exit(0)  # nothing of the parent's may run a second time
+        os._exit(0)  # the rest of the parent must not run a second time
 
 
 def _end_with(parent: int) -> None:
-    """Be killed when the process ends that has started this one (PR_SET_PDEATHSIG of prctl(2)).
+    """Let the kernel kill this process when its parent ends (PR_SET_PDEATHSIG of prctl(2)).
 
-    It is a child itself, and given up by a process that knows nothing of this one.
+    The parent is a child itself, and the process that abandons it knows nothing of this one.
     """
-    import ctypes  # which takes long to import, and is needed by few
+    import ctypes  # which takes long to import, and is seldom needed
 
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     if os.getppid() != parent:  # it ended just before
@@ -203,9 +204,9 @@ def _end_with(parent: int) -> None:
 
 
 def _let_go_of_all_but(kept: int) -> None:
-    """Share no file with the parent, whose locks last as long as anybody has them open (flock(2)).
+    """Share no file with the parent, whose locks last as long as any process has them open (flock(2)).
 
-    The numbers stay taken: objects of Python's that have them close nothing that is opened later.
+    The numbers stay in use: so Python's objects that own them close nothing that is opened later.
     """
     null = os.open(os.devnull, os.O_RDWR)
     for number in map(int, os.listdir("/proc/self/fd")):
@@ -272,9 +273,9 @@ def _await_end(child: int, seconds: float) -> bool:
 
 
 def _give_up(child: int, held: Iterable[str]) -> None:
-    """End a child with the programs that it has started, and wait for none that the kernel does not let go.
+    """End a child with the programs that it has started, but do not wait for processes that the kernel does not end.
 
-    held: locks that it holds, if it is there still.
+    held: locks that it holds, if it still exists.
     """
     if _await_end(child, 0):
         return

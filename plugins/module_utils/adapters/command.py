@@ -4,7 +4,7 @@
 
 """Run a command of the host.
 
-Nothing that runs on hosts has an AnsibleModule, whose `run_command` pylint asks for: the host's program is called
+Nothing that runs on hosts has an AnsibleModule, whose `run_command` pylint demands: the host's program is called
 without one, and hosts and replicas call their programs by themselves.
 """
 
@@ -16,7 +16,7 @@ from contextlib import suppress
 from ..core.values.errors import SessionError
 
 LAST_SECONDS = 1.0
-"""For which a command may take to go that was killed."""
+"""Seconds for a killed command to end."""
 
 
 def run_command(
@@ -61,7 +61,7 @@ def run_command(
 
 
 def _give_up(process: subprocess.Popen[str]) -> None:
-    """End a command, and wait for ever for none: what hangs in a driver goes only when that lets it."""
+    """End a command, but do not wait forever: a process that hangs in a driver ends only when the driver lets it."""
     process.kill()
     with suppress(subprocess.TimeoutExpired):
         process.wait(LAST_SECONDS)

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The CPUs of this host, as the kernel describes them.
 
-Documentation/ABI/stable/sysfs-devices-system-cpu and sysfs-devices-node of the kernel say what the files hold.
+The files are documented in Documentation/ABI/stable/sysfs-devices-system-cpu and sysfs-devices-node of the kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 SYSTEM = "/sys/devices/system"
 FIRST_PROCESS = 1
-"""A login may be kept to a few CPUs; what the first process may use, the host may."""
+"""A login may be limited to a few CPUs; the host may use those that the first process may use."""
 ENGINE_PID = "/run/docker.pid"
 
 
@@ -33,7 +33,7 @@ def topology(usable: Collection[int], system: str = SYSTEM) -> dict[str, Any]:
     """Return the cores with *usable* CPUs, and how much memory each NUMA node has: {"cores", "memory"}.
 
     cores: by node, package and number, each with its node and CPUs. memory: bytes by node, as text, without nodes that
-    have none. Where the kernel knows no nodes, all is of node 0.
+    have none. If the kernel knows no nodes, everything is in node 0.
     """
     nodes = {int(path.name[4:]): path for path in Path(system).glob("node/node[0-9]*")}
     node_of = {cpu: node for node, path in nodes.items() for cpu in numbers(_text(path / "cpulist"))}

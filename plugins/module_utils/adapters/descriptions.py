@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What an engine said of containers that run, kept as long as their first process goes on.
+"""Engine descriptions of running containers, cached until their first process ends.
 
-The engine's list tells neither the process nor where a container writes (Docker Engine API, ContainerList), and who
-looks at all of them each half minute would put a question for each. None of that changes while that process runs.
+The engine's list contains neither the process nor where a container writes (Docker Engine API, ContainerList), so a
+check of all containers each half minute would need a request for each. None of that changes while the process runs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .state import write_file
 
 _OF_MOUNTS = ("Type", "Source", "Destination")
 FORM = 1
-"""Of what is kept: it grows with what a description holds, so that no release reads what another one kept."""
+"""Version of the cached form. It changes with the content, so that no release reads the cache of another."""
 OWN_FILES = ("HostsPath", "HostnamePath", "ResolvConfPath")
-"""Where the engine keeps what it puts into a container's /etc (Docker Engine API, ContainerInspect)."""
+"""Folder where the engine keeps the files for a container's /etc (Docker Engine API, ContainerInspect)."""
 
 
 class Descriptions:
-    """Descriptions of containers that run, of one look at them; they lie where a boot ends them."""
+    """Descriptions of running containers, from one check of them; they are stored where a boot removes them."""
 
     def __init__(self, engine: Engine, state_directory: str) -> None:
         self._engine = engine
@@ -41,9 +41,9 @@ class Descriptions:
         self._before = dict(self._known)
 
     def of(self, container_id: str) -> dict[str, Any]:
-        """Return what a look at disks needs of a container's description; empty where it is gone.
+        """Return what a check of disks needs of a container's description; empty if it is gone.
 
-        Raises EngineError where the engine does not answer.
+        Raises EngineError if the engine does not answer.
         """
         kept = self._known.get(container_id)
         if kept is not None and kept["start"] == start_of(kept["pid"]):
@@ -63,13 +63,13 @@ class Descriptions:
         pid = status["Pid"]
         start = start_of(pid) if pid else None
         self._known.pop(container_id, None)
-        # Where its first process has ended another may have its number by now.
+        # If its first process has ended, another may have its number by now.
         if start is not None and _is_of(pid, found["Id"]) and start == start_of(pid):
             self._known[container_id] = {"pid": pid, "start": start, "description": description}
         return description
 
     def keep(self, container_ids: Iterable[str]) -> None:
-        """Keep those of some containers for the next look; what cannot be written is asked for again."""
+        """Keep those of some containers for the next check; one that cannot be written is requested again."""
         kept = {key: self._known[key] for key in container_ids if key in self._known}
         if kept != self._before:
             with suppress(OSError):

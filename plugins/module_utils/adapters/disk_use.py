@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Count what directories hold with du(1), which goes on where it needs longer than anybody waits.
+"""Count what directories contain with du(1), which continues if it needs longer than the caller waits.
 
-The next look takes the count that was begun, so the number of files and a slow disk do not decide whether there is one.
-What is known of a count is kept below /run and is gone with the boot.
+The next check uses the count that was begun, so neither many files nor a slow disk prevent a result. The state of a
+count is stored below /run and is gone with the boot.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .background import seconds_used, start_of
 
 COUNTS = "/run/cluster-compute-du"
 FRESH = 300.0
-"""Seconds for which a count that has ended tells what there is."""
+"""Seconds for which a finished count is valid."""
 PAUSE = 0.01, 0.5
-"""Seconds between two looks whether a count has ended, from and to."""
+"""Shortest and longest time in seconds between two checks whether a count has ended."""
 
 
 class NotCounted(SessionError):
-    """A count has not ended yet, and goes on. work: seconds of processor time that it has taken."""
+    """A count has not ended yet, and continues. work: seconds of processor time that it has taken."""
 
     def __init__(self, message: str, work: float) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class NotCounted(SessionError):
 
 @dataclass(frozen=True)
 class _Running:
-    """The du that counts. start: when it was started (proc(5), stat), which tells it from a later process."""
+    """The du that counts. start: when it was started (proc(5), stat), to distinguish it from a later process."""
 
     pid: int
     start: int
@@ -53,10 +53,10 @@ class _Running:
 
 
 def count(folder: str, unit: str, seconds: float) -> int:
-    """Return what is below a folder, of one file system and whatever is made or removed there meanwhile.
+    """Return the size of a folder within one file system, even if files are made or removed there meanwhile.
 
-    unit: ``--block-size=1`` or ``--inodes``. Raises NotCounted where that takes longer than *seconds*,
-    FileNotFoundError where the folder is gone, SessionError where du does not say it.
+    unit: ``--block-size=1`` or ``--inodes``. Raises NotCounted if that takes longer than *seconds*,
+    FileNotFoundError if the folder is gone, SessionError if du does not report it.
     """
     with _kept(folder, unit) as place:
         running = _known(place)
@@ -95,20 +95,20 @@ def end_counts() -> None:
 
 @contextmanager
 def _kept(folder: str, unit: str) -> Iterator[Path]:
-    """Give where it is kept what is known of a count, and let nobody else change that for the time of the block."""
+    """Yield the path of the stored state of a count, and lock it for the time of the block."""
     Path(COUNTS).mkdir(mode=0o700, exist_ok=True)
     name = hashlib.sha256(f"{unit} {folder}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
     place = Path(COUNTS) / f"{name}.json"
     descriptor = os.open(Path(COUNTS) / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # held for no longer than it takes to start a process
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # held only for as long as it takes to start a process
         yield place
     finally:
         os.close(descriptor)
 
 
 def _known(place: Path) -> _Running | None:
-    """Return the count that was begun: one that runs, or has come to its end of late; None for none, or one that was
+    """Return the count that was begun: one that runs, or has ended recently; None if there is none, or if it was
     killed.
     """
     try:
@@ -128,7 +128,7 @@ def _begin(place: Path, folder: str, unit: str) -> _Running:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     files = [os.open(place.with_suffix(suffix), flags, 0o600) for suffix in (".out", ".err")]
     try:
-        # A session of its own, so that it outlives whoever has started it.
+        # A session of its own, so that it outlives the process that has started it.
         process = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
             command, stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1], start_new_session=True
         )
@@ -142,7 +142,7 @@ def _begin(place: Path, folder: str, unit: str) -> _Running:
 
 
 _CHILDREN: list[subprocess.Popen[bytes]] = []
-"""Those of this process, which has to ask how they have ended."""
+"""Children of this process, which has to collect their exit status."""
 
 
 def _await(running: _Running, seconds: float) -> None:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Talk to Docker Engine through its API, in the newest version that both sides speak (1.41 and newer).
+"""Access Docker Engine through its API, in the newest version that both sides support (1.41 and newer).
 
-The engine's objects that belong to a session carry labels; they are found by label once a call, never by a guess at
+The engine's objects that belong to a session have labels; they are found by label once a call, never by guessing
 names.
 """
 
@@ -35,13 +35,13 @@ LABEL_CPUS = "cluster-compute.millicpus"
 LABEL_MEMORY = "cluster-compute.memory"
 LABEL_DEVICES = "cluster-compute.devices"
 LABEL_DISK = "cluster-compute.disk-size"
-"""On a replica that has a limit of its own for what it may write outside its mounts: bytes."""
+"""Label of a replica that has a limit of its own for what it may write outside its mounts: bytes."""
 LABEL_VOLUME = "cluster-compute.volume"
-"""On a volume that sessions may mount: the id of the session that made it, or whatever else its maker wrote."""
+"""Label of a volume that sessions may mount: the id of the session that made it, or another text of its maker."""
 LABEL_RECORD = "cluster-compute.record"
-"""On the default network of a session: its record, from which a lost state directory is made again."""
+"""Label of the default network of a session: its record, from which a lost state directory is made again."""
 LABEL_CODE = "cluster-compute.record-code"
-"""Beside a record: the code by this host's key without which it is not believed (`host.labels`)."""
+"""Label beside a record: the code by this host's key without which the record is not trusted (`host.labels`)."""
 NO_LABELS = dict.fromkeys(
     (
         LABEL_SESSION_ID,
@@ -58,25 +58,25 @@ NO_LABELS = dict.fromkeys(
     ),
     "",
 )
-"""All labels of ours, empty. The engine adds those of an image that a container does not set, so each is set on it."""
+"""All our labels, empty. The engine adds an image's labels that a container does not set, so each is set on it."""
 
 PATIENCE = 180.0
-"""Seconds for which an engine may say nothing where it makes or removes parts of a session: one that two dozen launches
-keep busy was seen to take more than a minute for a network."""
+"""Seconds that an engine may take to answer when it makes or removes parts of a session: one that was busy with two
+dozen launches took more than a minute for a network."""
 FIRST_ANSWER = 30.0
-"""Seconds for the first answer of an engine: it waits for no container and no disk. A machine that is busy with a
-hundred launches has been seen to take some."""
+"""Seconds for the first answer of an engine, which waits for no container and no disk. A machine that was busy with a
+hundred launches took some."""
 ENGINE = "Docker Engine"
 ENGINE_PID = "/run/docker.pid"
 ENGINE_PROGRAM = "dockerd"
 PODMAN = "libpod-api-version"
-"""A header of each answer of Podman's, which speaks Docker's API as well (containers/podman, handler_api.go)."""
+"""A header of each answer of Podman, which offers Docker's API as well (containers/podman, handler_api.go)."""
 RUNTIME = "cluster-compute"
 """The engine's runtime entry for replicas, on hosts that are prepared (`host.engine_runtime`)."""
 MINIMUM_API = (1, 41)
 """Docker Engine 20.10, the oldest release that is supported."""
 NEWEST_API = (1, 52)
-"""Docker Engine 29.0: what later versions change is not known here, and their engines speak this one as well."""
+"""Docker Engine 29.0: later versions are not known here, and their engines support this one as well."""
 API_PROCESS_READS = (1, 42)
 """From Docker Engine 23.0 on: processes of a container may read each other's memory (process_vm_readv(2))."""
 API_ENDPOINT_MAC = (1, 44)
@@ -84,20 +84,20 @@ API_ENDPOINT_MAC = (1, 44)
 API_ENDPOINT_IFNAME = (1, 48)
 """From Docker Engine 28.0 on: the driver option that names a container's interface."""
 API_FIREWALL = (1, 49)
-"""From Docker Engine 28.1 on: the engine says what it writes its firewall rules with."""
+"""From Docker Engine 28.1 on: the engine reports what it writes its firewall rules with."""
 OPTION_IFNAME = "com.docker.network.endpoint.ifname"
 
 _LOADED = re.compile(r"^Loaded image(?: ID)?: (\S+)", re.MULTILINE)
-"""What the engine says of each image in an archive (Docker Engine API, ImageLoad): its name, or its id without one."""
+"""The engine's line for each image in an archive (Docker Engine API, ImageLoad): its name, or its id without one."""
 
 _DENIED_STATUS = (400, 401, 403, 404)
-"""How the engine passes on what a registry says of an image or of who asks for it: by the status of its error code
+"""How the engine passes on a registry's answer about an image or a user: by the status of its error code
 (distribution/distribution, errcode; moby/moby, api/server/httpstatus)."""
 _DENIED = re.compile(r'^(?:Get|Head|Post) "[^"]*": (?:(?:unauthorized|denied): |no basic auth credentials$)')
-"""How it does where a login is missing or does not hold: with status 500, and the error code behind the request."""
+"""The same if a login is missing or invalid: with status 500, and the error code after the request."""
 
 OUT, ERR = 1, 2
-"""Numbers of the streams in what a command writes (Docker Engine API, ContainerAttach)."""
+"""Numbers of the streams in a command's output (Docker Engine API, ContainerAttach)."""
 
 Login = Mapping[str, str]
 """User name, password and the registry that they are for."""
@@ -107,7 +107,7 @@ CPU_PERIOD = 100_000
 
 
 def devices_of(labels: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return what a container holds by name, as its label tells: (class, names); nothing where it is malformed."""
+    """Return the named devices of a container, from its label: (class, names); nothing if it is malformed."""
     try:
         held = json.loads(labels.get(LABEL_DEVICES, "{}"))
         return tuple(sorted((str(kind), tuple(map(str, names))) for kind, names in held.items()))
@@ -116,13 +116,13 @@ def devices_of(labels: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], 
 
 
 def session_id_of(labels: Mapping[str, str]) -> str:
-    """Return the session that labels name; nothing where they name none, or by what is no UUID."""
+    """Return the session that labels name; nothing if they name none, or if it is not a UUID."""
     session_id = labels.get(LABEL_SESSION_ID, "")
     return session_id if is_session_id(session_id) else ""
 
 
 def number_of(labels: Mapping[str, str], name: str) -> int:
-    """Return the whole number that a label holds; 0 where it holds none."""
+    """Return the whole number in a label; 0 if there is none."""
     text = labels.get(name, "")
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
 
@@ -130,8 +130,8 @@ def number_of(labels: Mapping[str, str], name: str) -> int:
 def is_replica(entry: Mapping[str, Any]) -> bool:
     """Tell whether a listed container is a replica of a session.
 
-    Labels alone do not tell: an image can bring them, and a volume in the place of the replica's files as well. It
-    cannot bring a bind mount, so what is mounted there has to be the host's folder of this session and replica.
+    Labels alone do not prove it: an image can have them, and a volume in the place of the replica's files as well. It
+    cannot have a bind mount, so what is mounted there has to be the host's folder of this session and replica.
     """
     session_id = session_id_of(entry["Labels"])
     folder = f"/sessions/{session_id}/replicas/{entry['Labels'].get(LABEL_REPLICA, '')}"
@@ -155,7 +155,7 @@ def engine_start() -> float:
 class Entry:
     """A file to be made in a container, or, without a text, a folder. path: absolute, without links.
 
-    link: what it leads to where it is to be a symbolic link, which has neither text nor mode of its own.
+    link: the target, if it is to be a symbolic link, which has neither text nor mode of its own.
     """
 
     path: str
@@ -167,14 +167,14 @@ class Entry:
 
 
 _IS_FOLDER = 1 << 31
-"""In the mode that the engine tells of a file (Go's io/fs, ModeDir)."""
+"""The bit for a folder in the mode that the engine reports (Go's io/fs, ModeDir)."""
 
 LARGEST_FILE = 1024**2
 """Most bytes that are read of a file in a container: the files of interest have some hundred."""
 
 
 class EngineError(SessionError):
-    """Docker Engine refused or cannot be reached; the message is a full sentence."""
+    """Docker Engine rejected a request or cannot be reached; the message is a full sentence."""
 
     def __init__(self, message: str, is_of_host: bool = False, hangs: bool = False) -> None:
         super().__init__(message)
@@ -183,7 +183,7 @@ class EngineError(SessionError):
 
 
 class _Refused(EngineError):
-    """The engine answered that it does not do what it was asked for."""
+    """The engine answered that it rejects a request."""
 
     def __init__(self, message: str, status: int, is_of_host: bool) -> None:
         super().__init__(message, is_of_host)
@@ -191,16 +191,16 @@ class _Refused(EngineError):
 
 
 class ImageDenied(EngineError):
-    """A registry does not have an image, or does not give it to who asks, and says so; it will another time, too."""
+    """A registry answered that it does not have an image, or not for this user; asking again gives the same answer."""
 
 
 class NetworkKept(EngineError):
-    """The engine keeps a network that nothing is on."""
+    """The engine keeps a network that no container is on."""
 
 
 @contextmanager
 def _saying(what: str) -> Iterator[None]:
-    """Turn the errors of the API into an EngineError that says *what* was being done."""
+    """Turn the errors of the API into an EngineError that contains *what* was being done."""
     try:
         yield
     except ApiError as error:
@@ -222,8 +222,8 @@ class Engine:
     def connect(cls, timeout: float = 60, path: str = SOCKET) -> Engine:
         """Connect to this host's engine with the newest API version both sides speak. Raises EngineError.
 
-        timeout: seconds for which the engine may say nothing; for its first answer, which needs nothing of it, it gets
-        no more than `FIRST_ANSWER`.
+        timeout: seconds that the engine may take to answer; for its first answer, which depends on nothing else, it
+        gets no more than `FIRST_ANSWER`.
         """
         first = patience(ENGINE, min(timeout, FIRST_ANSWER))
         api = Api(path, first)
@@ -269,22 +269,22 @@ class Engine:
         headers: Mapping[str, str] | None = None,
         seconds: float = 0,
     ) -> Response:
-        """Ask the engine, and return the answer as soon as it begins. Raises EngineError, saying *what* was asked."""
+        """Send a request, and return the answer as soon as it begins. Raises EngineError with *what* was requested."""
         with _saying(what):
             return self._api.ask(method, path, query, body, headers, seconds)
 
     def _do(self, what: str, method: str, path: str, query: Mapping[str, Any] | None = None, **more: Any) -> bytes:
-        """Ask the engine, and return what it answers."""
+        """Send a request, and return the answer."""
         with self._ask(what, method, path, query, **more) as response, _saying(what):
             return response.read()
 
     def _get(self, what: str, path: str, query: Mapping[str, Any] | None = None, **more: Any) -> Any:
-        """Return the JSON that the engine answers."""
+        """Return the engine's answer from its JSON."""
         with self._ask(what, "GET", path, query, **more) as response, _saying(what):
             return response.json()
 
     def _find(self, what: str, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        """Return the description that the engine answers; None where what it is of is not there."""
+        """Return the description from the engine; None if the object does not exist."""
         try:
             return dict(self._get(what, path, query))
         except _Refused as error:
@@ -293,7 +293,7 @@ class Engine:
             raise
 
     def _remove(self, what: str, path: str, query: Mapping[str, Any] | None = None, *accepted: int) -> None:
-        """Remove something; gone already is fine, and so is what else the *accepted* answers mean."""
+        """Remove something; it is fine if it is gone already, or if one of the *accepted* statuses is answered."""
         try:
             self._do(what, "DELETE", path, query)
         except _Refused as error:
@@ -301,13 +301,13 @@ class Engine:
                 raise
 
     def _post(self, what: str, path: str, body: Mapping[str, Any]) -> Any:
-        """Send an object, its empty members left out, and return the JSON that the engine answers, if any."""
+        """Send an object without its empty members, and return the engine's answer from its JSON, if any."""
         given = {key: value for key, value in body.items() if value is not None}
         with self._ask(what, "POST", path, body=given) as response, _saying(what):
             return response.json() if response.headers.get("content-type", "").startswith("application/json") else None
 
     def facts(self) -> dict[str, Any]:
-        """Return what the engine says of itself and its machine."""
+        """Return the engine's report of itself and its machine."""
         return self._facts_of(self._get("describe itself", "/info"))
 
     def _facts_of(self, info: Mapping[str, Any]) -> dict[str, Any]:
@@ -318,7 +318,7 @@ class Engine:
             "cpus": int(info["NCPU"]) * 1000,
             "memory": int(info["MemTotal"]),
             "limits_swap": bool(info.get("SwapLimit")),
-            # Engines that do not hand over CDI devices, or are not told to, have no folders for them.
+            # Engines without support for CDI devices, or without that feature switched on, have no folders for them.
             "cdi": bool(info.get("CDISpecDirs")),
             "remaps_users": "name=userns" in (info.get("SecurityOptions") or ()),
             "runtimes": dict(info.get("Runtimes") or {}),
@@ -329,7 +329,7 @@ class Engine:
         }
 
     def details(self) -> dict[str, Any]:
-        """Return what else the engine says of itself: how it stores, limits and restarts, and where."""
+        """Return further properties of the engine: how it stores, limits and restarts, and where."""
         info = self._get("describe itself", "/info")
         return {
             **self._facts_of(info),
@@ -344,7 +344,7 @@ class Engine:
         return dict(self._get("describe itself", "/info").get("Runtimes") or {})
 
     def default_runtime(self) -> str:
-        """Return the name of the runtime of containers that ask for none."""
+        """Return the name of the default runtime of containers."""
         return str(self._get("describe itself", "/info").get("DefaultRuntime") or "")
 
     def is_rootless(self) -> bool:
@@ -354,8 +354,8 @@ class Engine:
     def filters_process_reads(self) -> bool:
         """Tell whether containers without SYS_PTRACE are kept from process_vm_readv(2) by the engine's own filter.
 
-        From Docker Engine 23.0 on they are not (moby#42083). A filter of the site's own is taken for one that follows
-        the engine's.
+        From Docker Engine 23.0 on they are not (moby#42083). A filter of the site's own is assumed to agree with the
+        engine's.
         """
         if self.api_version >= API_PROCESS_READS:
             return False
@@ -363,7 +363,7 @@ class Engine:
         return any("name=seccomp" in option for option in options)
 
     def process(self) -> int:
-        """Return the process of this engine; 0 where it cannot be told, as of one outside of this host's container."""
+        """Return the process of this engine; 0 if it is not known, as for one outside of this host's container."""
         with _saying("tell its process"):
             listener = self._api.listener()
         try:
@@ -374,10 +374,10 @@ class Engine:
             return 0
 
     def require_sight(self, folder: str) -> None:
-        """Refuse an engine for which another *folder* has that name than for this host. Raises EngineError.
+        """Reject an engine that sees another *folder* under that name than this host does. Raises EngineError.
 
-        Where it does not exist yet, the folder counts that it will be made in. An engine whose process is not known
-        is not refused.
+        If the folder does not exist yet, the folder in which it will be made counts. An engine whose process is not
+        known is not rejected.
         """
         process, place = self.process(), Path(folder)
         while not place.exists():
@@ -401,7 +401,7 @@ class Engine:
         return str(backend.get("Driver", "")).startswith("nftables")
 
     def containers(self, labels: Iterable[str] = ()) -> list[dict[str, Any]]:
-        """Return every container, running or not, whoever owns it, that bears all *labels*; sorted by name."""
+        """Return all containers, running or not, that have all *labels*, whatever made them; sorted by name."""
         query: dict[str, Any] = {"all": True}
         if labels:
             query["filters"] = {"label": list(labels)}
@@ -413,21 +413,21 @@ class Engine:
         return list(filter(is_replica, self.containers(wanted)))
 
     def containers_named(self, names: set[str]) -> dict[str, dict[str, Any]]:
-        """Return every container, whoever owns it, that bears one of *names*."""
+        """Return all containers that have one of *names*, whatever made them."""
         return {name: entry for entry in self.containers() if (name := container_name(entry)) in names}
 
     def inspect(self, container: str) -> dict[str, Any] | None:
-        """Return the container's full description, or None where there is none."""
+        """Return the container's full description, or None if there is none."""
         return self._find(f"inspect the container {container}", f"/containers/{in_path(container)}/json")
 
     def inspect_image(self, reference: str) -> dict[str, Any] | None:
-        """Return the image's description, or None where this engine does not have it."""
+        """Return the image's description, or None if this engine does not have it."""
         return self._find(f"inspect the image {reference}", f"/images/{in_path(reference)}/json")
 
     def resolve_image(self, reference: str, login: Login | None) -> str:
         """Return the digest that the registry has by this name now.
 
-        Raises ImageDenied where it has none, or not for who asks; EngineError where it cannot say.
+        Raises ImageDenied if it has none, or not for this user; EngineError if that is not known.
         """
         what = f"ask the registry for the image {reference}"
         return str(self._in_registry(what, reference, login)["Descriptor"]["digest"])
@@ -441,7 +441,7 @@ class Engine:
     def pull_image(self, reference: str, login: Login | None = None) -> int:
         """Pull the image *reference*, a tag or a digest, and return how many bytes came.
 
-        Raises ImageDenied and EngineError as `resolve_image` does.
+        Raises ImageDenied and EngineError like `resolve_image`.
         """
         try:
             return self._pull(reference, login)
@@ -455,9 +455,9 @@ class Engine:
             raise
 
     def _is_denied(self, reference: str, login: Login | None) -> bool:
-        """Ask the registry for what could not be pulled: the answer has its status, which that to a pull has not.
+        """Ask the registry for an image that could not be pulled: this answer has a status, that to a pull has not.
 
-        Returns whether it has none for who asks, or for this machine.
+        Returns whether it has none for this user, or for this machine.
         """
         try:
             found = self._in_registry("ask again", reference, login)
@@ -476,14 +476,14 @@ class Engine:
             with self._ask(what, "POST", "/images/create", query, headers=headers) as response, _saying(what):
                 for event in response.events():
                     if event.get("error"):
-                        # A pull can fail after it began well, and then the stream says so.
+                        # A pull can fail after it began well, and then the stream contains the error.
                         raise ApiError(str(event["error"]))
                     if event.get("status") == "Downloading":
                         sizes[event["id"]] = int((event.get("progressDetail") or {}).get("total") or 0)
         return sum(sizes.values())
 
     def _registry_headers(self, what: str, reference: str, login: Login | None) -> dict[str, str]:
-        """Return what tells the registry who asks; without *login* as whom somebody logged in on this host."""
+        """Return the headers that identify the user to the registry; without *login* the login stored on this host."""
         import base64
 
         credentials: Mapping[str, str] | None
@@ -501,7 +501,7 @@ class Engine:
         return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(credentials).encode()).decode()}
 
     def image_names(self) -> dict[str, str]:
-        """Return every image that the engine has: its id by id, and by each of its names."""
+        """Return all images of the engine: the id by id, and by each name."""
         found = {}
         for image in self._get("list images", "/images/json", {"all": True}):
             for name in (image["Id"], *(image.get("RepoTags") or ())):
@@ -515,9 +515,9 @@ class Engine:
             yield from response.pieces()
 
     def load_images(self, archive: Iterable[bytes]) -> list[str]:
-        """Load what an archive holds, and return names and ids of it as the engine tells them.
+        """Load an archive, and return its names and ids as reported by the engine.
 
-        Raises EngineError where the archive is not whole; what *archive* raises itself passes through.
+        Raises EngineError if the archive is not complete; what *archive* raises itself passes through.
         """
         found = []
         what = "load the archive"
@@ -532,7 +532,7 @@ class Engine:
         return found
 
     def import_nothing(self, repository: str, tag: str) -> None:
-        """Make an image that holds nothing at all, under this name."""
+        """Make an image without any content, under this name."""
         what = f"make the empty image {repository}:{tag}"
         query = {"fromSrc": "-", "repo": repository, "tag": tag}
         headers = {"Content-Type": "application/x-tar"}
@@ -542,16 +542,16 @@ class Engine:
                     raise ApiError(str(event["error"]).strip())
 
     def tag_image(self, image: str, repository: str, tag: str) -> None:
-        """Give the image with this id a name, which another one may have had."""
+        """Give the image with this id a name, which another image may have had."""
         what = f"tag the image {image} as {repository}:{tag}"
         self._do(what, "POST", f"/images/{in_path(image)}/tag", {"repo": repository, "tag": tag})
 
     def remove_image(self, name: str) -> None:
-        """Take a name from an image, and remove it where that was the last one; gone already is fine."""
+        """Take a name from an image, and remove it if that was the last one; gone already is fine."""
         self._remove(f"remove the image {name}", f"/images/{in_path(name)}")
 
     def networks(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
-        """Return the engine's networks; with *labels* only those that bear them; sorted by name."""
+        """Return the engine's networks; with *labels* only those that have them; sorted by name."""
         query = {"filters": {"label": [f"{name}={value}" for name, value in labels.items()]}} if labels else None
         return sorted(self._get("list networks", "/networks", query), key=lambda network: network["Name"])
 
@@ -575,15 +575,15 @@ class Engine:
                 "IPAM": {"Driver": "default", "Config": [{"Subnet": subnet}]},
                 "Internal": internal,
                 "Labels": labels,
-                "CheckDuplicate": True,  # engines from API 1.44 on do without being asked
+                "CheckDuplicate": True,  # engines from API 1.44 on do so by default
             },
         )
 
     def remove_network(self, name: str) -> None:
-        """Remove the network *name*. Raises NetworkKept where the engine keeps it for containers that are gone.
+        """Remove the network *name*. Raises NetworkKept if the engine keeps it for containers that are gone.
 
-        Engines before 28.1 can count one too many where several containers start or end at once, and go by that count
-        until they are started again (moby/moby#42119). Later ones do not count (moby/moby#49812).
+        Engines before 28.1 can count one too many if several containers start or end at once, and use that count until
+        they are restarted (moby/moby#42119). Later ones do not count (moby/moby#49812).
         """
         path = f"/networks/{in_path(name)}"
         try:
@@ -600,7 +600,7 @@ class Engine:
             ) from error
 
     def volume(self, name: str) -> dict[str, Any] | None:
-        """Return driver and options of a volume, and what its label tells of its maker; None where there is none."""
+        """Return driver and options of a volume, and the maker in its label; None if there is no volume."""
         found = self._find(f"inspect the volume {name}", f"/volumes/{in_path(name)}")
         return found and {
             "driver": found["Driver"],
@@ -609,22 +609,22 @@ class Engine:
         }
 
     def create_volume(self, name: str, driver: str, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Create a volume; one that is there already is left as it is."""
+        """Create a volume; an existing one is left as it is."""
         made = {"Name": name, "Driver": driver, "DriverOpts": dict(options), "Labels": dict(labels)}
         self._post(f"create the volume {name}", "/volumes/create", made)
 
     def volume_place(self, name: str) -> str:
-        """Return the folder on the host that a volume without options of its driver is."""
+        """Return the folder on the host of a volume that has no options of its driver."""
         return str(self._get(f"inspect the volume {name}", f"/volumes/{in_path(name)}")["Mountpoint"])
 
     def remove_volume(self, name: str) -> None:
-        """Remove a volume that nobody uses; one that is in use, or gone already, is left as it is."""
+        """Remove an unused volume; one that is in use, or gone already, is left as it is."""
         self._remove(f"remove the volume {name}", f"/volumes/{in_path(name)}", None, 409)
 
     def create_container(self, name: str, body: dict[str, Any], endpoints: dict[str, dict[str, Any]]) -> str:
         """Create a container attached to *endpoints* (network name to endpoint settings, the first is its default).
 
-        Engines before API 1.44 take one endpoint at creation; the others are connected before anything starts.
+        Engines before API 1.44 accept one endpoint at creation; the others are connected before anything starts.
         Returns the container's id. Nothing is left behind if a step fails.
         """
         first = next(iter(endpoints))
@@ -643,11 +643,11 @@ class Engine:
         return container
 
     def create_alone(self, name: str, body: Mapping[str, Any]) -> str:
-        """Create a container that is on no network of the engine's own; return its id."""
+        """Create a container that is on none of the engine's networks; return its id."""
         return str(self._post(f"create the container {name}", f"/containers/create?name={in_path(name)}", body)["Id"])
 
     def endpoint(self, interface: str, address: str | None = None, mac: str | None = None) -> dict[str, Any]:
-        """Return endpoint settings in the form this engine takes: address, MAC and interface name where it can."""
+        """Return endpoint settings in the form for this engine: address, MAC and, if supported, interface name."""
         settings: dict[str, Any] = {}
         if address is not None:
             settings["IPAMConfig"] = {"IPv4Address": address}
@@ -687,13 +687,13 @@ class Engine:
     def image_files(self, name: str, image: str, volumes: Iterable[str]) -> Iterator[str]:
         """Yield a container of an image by which its files can be read, and remove it at the end.
 
-        It has no mounts and is never started: Docker Engine 28.5.2 reads nothing in a container that is to have a
-        mount behind an absolute link (moby/moby, openContainerFS), which it starts nevertheless. volumes: those of the
-        image, which the engine would make and fill; what it would mount in memory is nothing before it starts.
+        It has no mounts and is never started: Docker Engine 28.5.2 can start a container with a mount behind an
+        absolute link, but reads nothing in it (moby/moby, openContainerFS). volumes: those of the image, which the
+        engine would make and fill; a mount in memory does not exist before the start.
         """
         places = {os.path.normpath(f"/{path}").replace("//", "/") for path in volumes}
         mounts = [{"Type": "tmpfs", "Target": path} for path in sorted(places - {"/"})]
-        # No label of the image stays what it is; an image without a command of its own needs some.
+        # All labels of the image are overwritten; an image without a command of its own needs one.
         own = {"NetworkMode": "none", "Mounts": mounts}
         body = {"Image": image, "Cmd": ["/"], "Labels": NO_LABELS, "HostConfig": own}
         what = f"create a container to examine the image {image}"
@@ -704,7 +704,7 @@ class Engine:
             self.remove_container(container)
 
     def examinations(self, prefix: str) -> list[dict[str, Any]]:
-        """Return the containers of `image_files` whose names begin so, which a run that was ended left behind."""
+        """Return the containers of `image_files` whose names begin like this, left behind by a run that was stopped."""
         query = {"all": True, "filters": {"name": [prefix], "status": ["created"]}}
         found = self._get("list containers", "/containers/json", query)
         return [entry for entry in found if container_name(entry).startswith(prefix)]
@@ -718,7 +718,8 @@ class Engine:
     def feeding(self, container: str) -> Iterator[None]:
         """Keep the standard input of a container open for the time of the block.
 
-        With StdinOnce it is closed with the connection, so that what waits for input ends however this process ends.
+        With StdinOnce it is closed with the connection, so a program that waits for input ends however this process
+        ends.
         """
         query = {"stream": True, "stdin": True}
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
@@ -727,16 +728,16 @@ class Engine:
             yield
 
     def read_file(self, container: str, path: str) -> str | None:
-        """Return the text of the file *path* in a container that need not run, or None where there is none.
+        """Return the text of the file *path* in a container that need not run, or None if there is none.
 
-        Links are followed inside the container. Raises EngineError for a file above `LARGEST_FILE`: what an image
-        holds must not fill the host's memory.
+        Links are followed inside the container. Raises EngineError for a file above `LARGEST_FILE`: an image must not
+        fill the host's memory.
         """
         found = self._status(container, path)
         return None if found is None else self._content(container, found["path"])[1]
 
     def _content(self, container: str, path: str) -> tuple[str, str | None]:
-        """Return what there is at *path*, a link not followed: what a link says, and the text of a file."""
+        """Return the content of *path*, a link not followed: the target of a link, and the text of a file."""
         import io
         import tarfile
 
@@ -758,11 +759,11 @@ class Engine:
             return "", file.read().decode("utf-8", "surrogateescape") if file is not None else None
 
     def has_path(self, container: str, path: str) -> bool:
-        """Tell whether there is anything at *path* in a container that need not run, links followed."""
+        """Tell whether anything exists at *path* in a container that need not run, links followed."""
         return self._status(container, path) is not None
 
     def link_at(self, container: str, path: str) -> str:
-        """Return what the symbolic link at *path* says in a container that need not run; empty where there is none."""
+        """Return the target of the symbolic link at *path* in a container that need not run; empty if there is none."""
         found = self._look(container, path)
         return self._content(container, path)[0] if found and found["linkTarget"] else ""
 
@@ -775,7 +776,7 @@ class Engine:
         with tarfile.open(fileobj=stream, mode="w") as archive:
             for entry in entries:
                 member = tarfile.TarInfo(entry.path.lstrip("/"))
-                # What `read_file` could not read stays as it was.
+                # A file that `read_file` could not read stays as it was.
                 content = (entry.text or "").encode("utf-8", "surrogateescape")
                 kind = tarfile.DIRTYPE if entry.text is None else tarfile.REGTYPE
                 member.type, member.linkname = (tarfile.SYMTYPE, entry.link) if entry.link else (kind, "")
@@ -786,12 +787,12 @@ class Engine:
         self._do(f"write files in the container {container}", "PUT", path, {"path": "/"}, body=stream.getvalue())
 
     def is_folder(self, container: str, path: str) -> bool | None:
-        """Tell whether *path* is a folder itself, and no link to one, in a container; None where nothing is there."""
+        """Tell whether *path* is a folder itself, not a link to one, in a container; None if nothing is there."""
         status = self._look(container, path)
         return None if status is None else bool(status["mode"] & _IS_FOLDER)
 
     def _status(self, container: str, path: str) -> dict[str, Any] | None:
-        """Return what the engine says of *path*, with the path that its links lead to; None where that is nothing."""
+        """Return the engine's report of *path*, with the path that its links lead to; None if that does not exist."""
         target = path
         status = self._look(container, path)
         if status and status["linkTarget"]:  # where all its links lead, but not whether anything is there
@@ -800,7 +801,7 @@ class Engine:
         return {**status, "path": target} if status else None
 
     def _look(self, container: str, path: str) -> dict[str, Any] | None:
-        """Return what the engine says of *path*, a link not followed; None where nothing is there."""
+        """Return the engine's report of *path*, a link not followed; None if nothing is there."""
         import base64
 
         what = f"look for {path} in the container {container}"
@@ -811,15 +812,15 @@ class Engine:
         except _Refused as error:
             if error.status == 404:
                 return None
-            # The answer to a HEAD has no body, so that the reason comes with that to a GET alone.
+            # The answer to a HEAD has no body, so only the answer to a GET contains the reason.
             self._ask(what, "GET", f"/containers/{in_path(container)}/archive", query).close()
             raise
 
     def consumption(self, container: str) -> tuple[int, int] | None:
-        """Return CPU time used so far, in nanoseconds, and memory in use, in bytes; None for one that does not run.
+        """Return CPU time used so far, in nanoseconds, and memory in use, in bytes; None if it does not run.
 
-        Memory is what cannot be given back at once, as ``docker stats`` counts it: without files that were read and
-        are not needed any more (Docker Engine API, ContainerStats; ``one-shot`` exists from 1.41 on).
+        Memory that can be freed at once does not count, as in ``docker stats``: files that were read and are not needed
+        any more (Docker Engine API, ContainerStats; ``one-shot`` exists from 1.41 on).
         """
         query = {"stream": False, "one-shot": True}
         found = self._find(f"measure the container {container}", f"/containers/{in_path(container)}/stats", query)
@@ -863,7 +864,7 @@ class Engine:
         """Run *command* (no shell) in a running container; return its exit code, standard output and error.
 
         environment: beyond the container's own, or in its place. seconds: for which it may write nothing, without end
-        if None; then EngineError is raised, and it may go on.
+        if None; then EngineError is raised, and it may continue.
         """
         what = f"run {command[0]!r} in the container {container}"
         made = self._prepare(what, container, command, user, "", environment or {})
@@ -876,7 +877,7 @@ class Engine:
     def prepare_command(
         self, container: str, command: list[str], user: str, directory: str, environment: Mapping[str, str]
     ) -> str:
-        """Make a command ready to run in a running container, and return the id by which it is started."""
+        """Prepare a command to run in a running container, and return the id by which it is started."""
         what = f"run {command[0]!r} in the container {container}"
         return self._prepare(what, container, command, user, directory, environment)
 
@@ -898,7 +899,7 @@ class Engine:
         return str(made["Id"])
 
     def run_command(self, command: str, seconds: float | None = None) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Start what was made ready, and yield what it writes to standard output and error as it comes.
+        """Start a prepared command, and yield what it writes to standard output and error as it comes.
 
         seconds: as in `execute`.
         """
@@ -908,7 +909,7 @@ class Engine:
     def _start_command(
         self, what: str, then: str, command: str, seconds: float | None = None
     ) -> Iterator[tuple[int, bytes]]:
-        """Start what was made ready, and yield what it writes, by the number of the stream, for as long as it runs."""
+        """Start a prepared command, and yield what it writes, by the number of the stream, for as long as it runs."""
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
         path = f"/exec/{in_path(command)}/start"
         with self._ask(what, "POST", path, body={"Detach": False, "Tty": False}, headers=headers) as response:
@@ -920,7 +921,7 @@ class Engine:
                     yield stream, data
 
     def command_state(self, command: str) -> tuple[bool, int, int | None]:
-        """Return whether a command runs, its process on the host, and its exit code where it has ended."""
+        """Return whether a command runs, its process on the host, and its exit code if it has ended."""
         state = self._get("look at a command", f"/exec/{in_path(command)}/json")
         return bool(state["Running"]), int(state.get("Pid") or 0), state.get("ExitCode")
 
@@ -932,7 +933,7 @@ def container_name(entry: dict[str, Any]) -> str:
 
 
 def _name_and_tag(reference: str) -> tuple[str, str]:
-    """Return the name that a reference holds and its tag or digest, as the engine takes them."""
+    """Return the name in a reference and its tag or digest, in the form for the engine."""
     name, at, digest = reference.partition("@")
     if at:
         return name, digest
@@ -942,7 +943,7 @@ def _name_and_tag(reference: str) -> tuple[str, str]:
 
 @contextmanager
 def _asking_registry(login: Login | None) -> Iterator[None]:
-    """See to it that what the engine or the registry says never holds the password, and tell a denial from the rest."""
+    """Keep the password out of messages of the engine and the registry, and distinguish a denial from other errors."""
     try:
         yield
     except EngineError as error:

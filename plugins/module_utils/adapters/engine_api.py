@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Ask Docker Engine over its unix socket: as much of HTTP/1.1 as the Docker Engine API uses, and no more.
+"""Access Docker Engine over its unix socket: as much of HTTP/1.1 as the Docker Engine API uses, and no more.
 
-Every call to a host starts Python there, and most calls ask the engine a few small things. `http.client` brings the
+Every call to a host starts Python there, and most calls send the engine a few small requests. `http.client` brings the
 parser of e-mails and TLS, which cost more than the rest of such a call; a request to an engine needs neither.
 """
 
@@ -31,18 +31,18 @@ LONGEST_LINE = 64 * 1024
 MOST_HEADERS = 100
 
 _FULL = re.compile(rf"{os.strerror(errno.ENOSPC)}[\"']*(: unknown)?[\"'.\s]*$", re.IGNORECASE)
-"""How the engine ends where a disk is full; what it quotes before, such as an image's user, others chose."""
+"""How a message of the engine ends if a disk is full; the text before, such as an image's user, is chosen by others."""
 
 Body = Union[Mapping[str, Any], bytes, Iterable[bytes]]
-"""What is sent: an object as JSON, bytes as they are, or pieces whose number is not known before."""
+"""The body of a request: an object as JSON, bytes as they are, or pieces whose number is not known before."""
 
 
 class ApiError(Exception):
-    """The engine did not do what it was asked for; the text is the reason in words.
+    """The engine rejected a request or failed; the text is the reason in words.
 
-    status: that of the engine's answer (RFC 9110, section 15); 0 where there was none. is_of_host: whether the reason
-    is the host's own: the engine went away or hangs, or its disk is full, of which it has nothing but words. hangs:
-    whether it did not answer in time.
+    status: that of the engine's answer (RFC 9110, section 15); 0 if there was none. is_of_host: whether the reason is
+    the host's own: the engine ended or hangs, or its disk is full, which it reports only in words. hangs: whether it
+    did not answer in time.
     """
 
     def __init__(self, reason: str, status: int = 0, is_gone: bool = False, hangs: bool = False) -> None:
@@ -72,7 +72,7 @@ class _Connection:
         self.reader = self.socket.makefile("rb")
 
     def is_open(self) -> bool:
-        """Tell whether the engine holds this connection open, which nothing is expected from."""
+        """Tell whether the engine keeps this connection open, on which no answer is expected."""
         self.socket.settimeout(0)
         try:
             self.socket.recv(1, socket.MSG_PEEK)
@@ -80,7 +80,7 @@ class _Connection:
             return True
         except OSError:
             return False
-        return False  # it was closed, or says what nobody asked for
+        return False  # it was closed, or has sent something without a request
 
     def line(self) -> bytes:
         """Return the next line, without its end."""
@@ -96,7 +96,7 @@ class _Connection:
 
 
 class Response:
-    """What the engine answers. Used in a `with` block, at whose end the connection is free or closed."""
+    """An answer of the engine. Used in a `with` block, at whose end the connection is free or closed."""
 
     def __init__(self, api: Api, connection: _Connection, method: str) -> None:
         self._api = api
@@ -140,7 +140,7 @@ class Response:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection, which cannot be used again where the answer was not read to its end."""
+        """Release the connection, which cannot be used again if the answer was not read to its end."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -153,12 +153,12 @@ class Response:
         self.close()
 
     def wait_for(self, seconds: float | None) -> None:
-        """Wait so long for each further byte, or as long as it takes."""
+        """Wait so long for each further byte, or without end."""
         if self._connection is not None:
             self._connection.socket.settimeout(seconds)
 
     def piece(self, most: int = PIECE) -> bytes:
-        """Return what comes next of the body, as soon as there is anything; nothing at its end."""
+        """Return the next piece of the body, as soon as there is any; nothing at its end."""
         if self._connection is None:
             return b""
         try:
@@ -212,9 +212,9 @@ class Response:
             yield _event(rest)
 
     def frames(self) -> Iterator[tuple[int, bytes]]:
-        """Yield what comes of a multiplexed body: number of the stream and bytes (Docker Engine API, ContainerAttach).
+        """Yield the parts of a multiplexed body: number of the stream and bytes (Docker Engine API, ContainerAttach).
 
-        Where the connection ends in the middle of a frame, nothing more is yielded.
+        If the connection ends in the middle of a frame, nothing more is yielded.
         """
         head = b""
         while found := self.piece(8 - len(head)):
@@ -242,29 +242,30 @@ def _event(line: bytes) -> dict[str, Any]:
 
 
 class Api:
-    """The API of the engine behind a socket. Several threads can ask at once, each over a connection of its own."""
+    """The API of the engine behind a socket. Several threads can use it at once, each over a connection of its own."""
 
     def __init__(self, path: str = SOCKET, timeout: float = 60) -> None:
-        """timeout: seconds for which the engine may say nothing."""
+        """timeout: seconds that the engine may take to answer."""
         self._path = path
         self.timeout = timeout
         self.prefix = ""
-        """What stands before each path: the version of the API, as soon as it is chosen."""
-        self._kept: list[_Connection] = []  # taken and given back by single operations, as threads may
+        """Prefix of each path: the version of the API, as soon as it is chosen."""
+        self._kept: list[_Connection] = []  # taken and put back by single operations, as threads may
 
     def keep(self, connection: _Connection) -> None:
         """Take back a connection that another request can use."""
         self._kept.append(connection)
 
     def close(self) -> None:
-        """End what connections were kept."""
+        """Close the connections that were kept."""
         while self._kept:
             self._kept.pop().close()
 
     def listener(self) -> int:
         """Return the process that listens on the socket, 0 for one that this host does not know. Raises ApiError.
 
-        It is the one that called listen(2): systemd where that opened the socket for the engine (unix(7), SO_PEERCRED).
+        That is the process that called listen(2): systemd, if it opened the socket for the engine (unix(7),
+        SO_PEERCRED).
         """
         connection = self._connect(self.timeout)
         try:
@@ -293,11 +294,11 @@ class Api:
         headers: Mapping[str, str] | None = None,
         seconds: float = 0,
     ) -> Response:
-        """Send a request and return the answer as soon as it begins. Raises ApiError where the engine refuses.
+        """Send a request and return the answer as soon as it begins. Raises ApiError if the engine rejects it.
 
-        path: without the version; names in it are those of `in_path`. query: a value that is no text goes as
-        JSON. seconds: for how much longer than usual the engine may say nothing. What the pieces of *body* raise
-        passes through.
+        path: without the version; names in it are those of `in_path`. query: a value that is not text is sent as JSON.
+        seconds: how much longer than usual the engine may take to answer. What the pieces of *body* raise passes
+        through.
         """
         parameters = {
             key: value if isinstance(value, str) else json.dumps(value) for key, value in (query or {}).items()
@@ -338,7 +339,7 @@ class Api:
 
 
 def _send(connection: _Connection, head: bytes, pieces: Iterable[bytes] | None) -> None:
-    """Send a request. Ends early where the engine takes no more of it, which has answered, then, or is gone."""
+    """Send a request. Ends early if the engine reads no more of it, because it has answered or is gone."""
     for data in _on_the_wire(head, pieces):
         try:
             connection.socket.sendall(data)
@@ -360,7 +361,7 @@ def _on_the_wire(head: bytes, pieces: Iterable[bytes] | None) -> Iterator[bytes]
 
 
 def _explanation(response: Response) -> str:
-    """Return what the engine says of its refusal."""
+    """Return the engine's reason for rejecting a request."""
     text = response.read().decode("utf-8", "replace").strip()
     try:
         found = json.loads(text)
@@ -371,5 +372,5 @@ def _explanation(response: Response) -> str:
 
 
 def in_path(name: str) -> str:
-    """Return a name as it can stand in a path."""
+    """Return a name in the form for a path."""
     return quote(name, safe="/:")

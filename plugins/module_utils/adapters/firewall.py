@@ -4,8 +4,8 @@
 
 """Read and change the host's firewall: the rules of sessions in it, and nothing else.
 
-The programs are those that are called so on the host, and thus those that its engine uses. Each change is one
-transaction (iptables-restore(8), nft(8)); rules of others are neither moved nor rewritten.
+The programs are those with these names on the host, and so those that its engine uses. Each change is one transaction
+(iptables-restore(8), nft(8)); rules of others are neither moved nor rewritten.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ IP6TABLES = "ip6tables"
 NFT = "nft"
 
 LOCK_SECONDS = "20"
-"""For how long iptables waits for others that change the rules."""
+"""How long iptables waits for other programs that change the rules."""
 
 LOCK = "/run/cluster-compute-firewall.lock"
-"""Held from reading the rules to writing them: the chain for users may be missing, and has to be made once."""
+"""Held from reading the rules to writing them: the chain for users may be missing, and has to be made only once."""
 
 ENGINE_SECONDS = 0.2
-"""How long an engine may take from taking its jump to the chain for users away to putting it back at the top."""
+"""How long an engine may take from removing its jump to the chain for users to putting it back at the top."""
 
-# A shell without login may not have the folders of the programs of root.
+# A shell without login may not have the folders of root's programs.
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _ENVIRONMENT = {**os.environ, "PATH": _PATH, "LC_ALL": "C"}
 
@@ -51,19 +51,19 @@ PROBE = (
     '-A INPUT -p udp -m udp --dport 4789 -m u32 --u32 "0>>22&0x3C@12>>8=1" -j DROP\n'
     "COMMIT\n"
 )
-"""Rules with the matches that keep others out of sessions; the role prepare_hosts tries the same."""
+"""Rules with the matches that keep others out of sessions; the role prepare_hosts tests the same."""
 
 _RULE = re.compile(r"-A (\S+) (.*)")
 _COMMENT = re.compile(r'--comment ("(?:[^"\\]|\\.)*"|\S+)')
 _EVERYTHING = re.compile(r"(?:-m comment --comment (?:\"[^\"]*\"|\S+) )?-j (?:ACCEPT|RETURN|DROP|REJECT)\b.*")
-"""A rule without a condition: what comes after it is never asked."""
+"""A rule without a condition: rules after it are never reached."""
 
 Found = dict[str, list[str]]
-"""The digests of a session's rules by chain, in their order; "?" for a rule of somebody else in a chain of its own."""
+"""The digests of a session's rules by chain, in their order; "?" for a foreign rule in a chain of the session."""
 
 
 class FirewallError(SessionError):
-    """The firewall refused; the message holds the command and what it said."""
+    """The firewall rejected a change; the message contains the command and its output."""
 
 
 def _run(command: list[str], stdin: str | None = None) -> str:
@@ -86,7 +86,7 @@ def _has(name: str) -> bool:
 
 
 def kinds() -> list[str]:
-    """Return which of iptables and ip6tables there is on this host."""
+    """Return which of iptables and ip6tables exist on this host."""
     every = [IPTABLES, IP6TABLES] if os.path.exists("/proc/net/if_inet6") else [IPTABLES]
     return [name for name in every if _has(f"{name}-save")]
 
@@ -103,7 +103,7 @@ class Iptables:
         self.chains = self._read()
         if USER_CHAIN in self.chains and f"-j {USER_CHAIN}" not in self.chains.get("FORWARD", ()):
             # Engines move their jump with each network that they make, in two steps (moby, arrangeUserFilterRule):
-            # one that is put in between is there twice, for good.
+            # if one is added in between, it stays there twice.
             time.sleep(ENGINE_SECONDS)
             self.chains = self._read()
 
@@ -117,7 +117,7 @@ class Iptables:
         return chains
 
     def owners(self) -> dict[str, str]:
-        """Return who has rules, `isolation.STANDING` or a session: id to name."""
+        """Return the owners of rules, `isolation.STANDING` or a session: id to name."""
         found = {}
         for rules in self.chains.values():
             for rule in rules:
@@ -127,7 +127,7 @@ class Iptables:
         return found
 
     def found(self, session_id: str) -> Found:
-        """Return what there is of a session. A rule behind one that decides about everything is as good as missing."""
+        """Return the rules of a session. A rule behind one that matches everything counts as missing."""
         result: Found = {}
         own = isolation.chain_name(session_id)
         for chain, rules in self.chains.items():
@@ -142,7 +142,7 @@ class Iptables:
             if chain_digests := [digest for rule in reached if (digest := _digest(rule, session_id))]:
                 result[chain] = chain_digests
         if USER_CHAIN in result and not self._asks_users():
-            result[USER_CHAIN].append("?")  # nobody gets there
+            result[USER_CHAIN].append("?")  # no packet gets there
         return result
 
     def _asks_users(self) -> bool:
@@ -154,7 +154,7 @@ class Iptables:
         return False
 
     def put(self, session_id: str, session_name: str, rules: Rules) -> None:
-        """Put *rules* in place of all that the session has."""
+        """Replace everything that the session has by *rules*."""
         if not rules:
             self.remove(session_id)
             return
@@ -166,7 +166,7 @@ class Iptables:
         chains = [chain for chain in rules if _is_own(chain, own)]
         lines += [f"-N {chain}" for chain in chains]
         for chain, chain_rules in rules.items():
-            # One after the other before all others, so the last one first.
+            # Each is inserted before all others, so the last one goes first.
             for rule in chain_rules if chain in chains else reversed(chain_rules):
                 comment = isolation.iptables_comment(session_id, session_name, rule)
                 where = f"-A {chain}" if chain in chains else f"-I {chain} 1"
@@ -175,7 +175,7 @@ class Iptables:
         self._restore(lines)
 
     def remove(self, session_id: str) -> None:
-        """Remove all that the session has; a chain that no engine asked for goes with the last rule in it."""
+        """Remove everything that the session has; a chain that no engine requires goes with the last rule in it."""
         lines = self._removals(session_id)
         others = [rule for rule in self.chains.get(USER_CHAIN, []) if not _digest(rule, session_id)]
         if lines and USER_CHAIN in self.chains and not others and "DOCKER" not in self.chains:
@@ -224,9 +224,9 @@ def _digest(rule: str, session_id: str) -> str:
 
 
 def nft_owners() -> dict[str, tuple[str, str]]:
-    """Return who has a table, `isolation.STANDING` or a session: id to its name and that of the table.
+    """Return the owners of tables, `isolation.STANDING` or a session: id to its name and that of the table.
 
-    Nobody without the program.
+    Empty without the program.
     """
     if not _has(NFT):
         return {}
@@ -253,7 +253,7 @@ def nft_found(table: str) -> Found:
 
 
 def nft_put(table: str, rules: Rules) -> None:
-    """Put a table with *rules* in place of one of the same name."""
+    """Replace the table of the same name by one with *rules*."""
     _run([NFT, "-f", "-"], isolation.nft_table(table, rules))
 
 
@@ -275,9 +275,9 @@ def tables() -> dict[str, Iptables]:
 
 
 def owners(known: Mapping[str, Iptables] | None = None) -> dict[str, str]:
-    """Return who has rules on this host, in whatever form, `isolation.STANDING` or a session: id to name.
+    """Return the owners of rules on this host, in whatever form, `isolation.STANDING` or a session: id to name.
 
-    known: what `tables` returned.
+    known: the result of `tables`.
     """
     found = {key: name for key, (name, _table) in nft_owners().items()}
     for table in (tables() if known is None else known).values():
@@ -286,7 +286,7 @@ def owners(known: Mapping[str, Iptables] | None = None) -> dict[str, str]:
 
 
 def sessions(known: Mapping[str, Iptables] | None = None) -> dict[str, str]:
-    """Return all sessions that have rules on this host: id to name. known: what `tables` returned."""
+    """Return all sessions that have rules on this host: id to name. known: the result of `tables`."""
     found = owners(known)
     for nobody, _name in (isolation.STANDING, isolation.PROBE):
         found.pop(nobody, None)
@@ -294,7 +294,7 @@ def sessions(known: Mapping[str, Iptables] | None = None) -> dict[str, str]:
 
 
 def put(name: str, session_id: str, session_name: str, rules: Rules) -> None:
-    """Put *rules* of iptables or ip6tables in place of all that the session has there."""
+    """Replace everything that the session has there by *rules* of iptables or ip6tables."""
     with _alone():
         Iptables(name).put(session_id, session_name, rules)
 
@@ -317,5 +317,5 @@ def _alone() -> Iterator[None]:
 
 
 def digests(rules: Mapping[str, list[str]]) -> Found:
-    """Return what `Iptables.found` and `nft_found` return where exactly *rules* are there."""
+    """Return what `Iptables.found` and `nft_found` return if exactly *rules* exist."""
     return {chain: [isolation.digest(rule) for rule in chain_rules] for chain, chain_rules in rules.items()}

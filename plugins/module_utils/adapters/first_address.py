@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Make a replica's session address the one that its programs find, in whichever of the usual ways they look.
+"""Make a replica's session address the one that its programs find, by whichever of the usual methods they use.
 
-The engine gives a replica two interfaces: one that leads outwards and one in the session's network. Programs ask for
-the first address of the machine (``hostname -I``, getifaddrs(3)), whose order is that of the interfaces' numbers, or
-for the source of a socket that is connected to an address outside, which is that of the default route. So the
-session's interface gets the lower number (IFLA_NEW_IFINDEX, Linux 5.13), the default route the session's address for
-its source (RTA_PREFSRC, rtnetlink(7)), and what leaves by the outward interface that interface's own address.
+The engine gives a replica two interfaces: one that leads outwards and one in the session's network. Programs use the
+first address of the machine (``hostname -I``, getifaddrs(3)), whose order is that of the interfaces' numbers, or the
+source of a socket that is connected to an address outside, which is that of the default route. So the session's
+interface gets the lower number (IFLA_NEW_IFINDEX, Linux 5.13), the default route gets the session's address as its
+source (RTA_PREFSRC, rtnetlink(7)), and packets that leave by the outward interface get that interface's own address.
 
 This file is also a program by itself, without the rest of the collection: the engine's runtime runs it for each start
 of a replica, when the network is complete and the program of the image has not begun (`host.runtime`).
@@ -33,7 +33,7 @@ _REQUEST, _ACK, _DUMP, _REPLACE, _CREATE = 0x1, 0x4, 0x300, 0x100, 0x400
 _LINK, _ADDRESS, _ROUTE = struct.Struct("=BxHiII"), struct.Struct("=BBBBI"), struct.Struct("=BBBBBBBBI")
 _IFLA_IFNAME, _IFLA_NET_NS_FD, _IFLA_NEW_IFINDEX = 3, 28, 49
 _IFA_KEPT = {1, 2, 3, 4, 8}
-"""Attributes of an address that it is made anew with: ADDRESS, LOCAL, LABEL, BROADCAST, FLAGS (linux/if_addr.h)."""
+"""Attributes with which an address is added again: ADDRESS, LOCAL, LABEL, BROADCAST, FLAGS (linux/if_addr.h)."""
 _IFA_LOCAL = 2
 _RTA_KEPT = {1, 4, 5, 6, 7, 8, 15}
 """Those of a route: DST, OIF, GATEWAY, PRIORITY, PREFSRC, METRICS, TABLE (linux/rtnetlink.h)."""
@@ -51,13 +51,13 @@ Attributes = dict[int, bytes]
 
 
 class NetworkError(OSError):
-    """The kernel refused a change of a network namespace."""
+    """The kernel rejected a change of a network namespace."""
 
 
 class Entry:
-    """What the kernel says of a link, an address or a route: the fixed part, and its attributes.
+    """The kernel's description of a link, an address or a route: the fixed part, and its attributes.
 
-    No dataclass: to import what makes them takes a quarter of the time that a start of a replica waits for this.
+    Not a dataclass: importing what makes them takes a quarter of the time that a start of a replica waits for this.
     """
 
     __slots__ = ("attributes", "head")
@@ -68,7 +68,7 @@ class Entry:
 
 
 class _Kernel:
-    """Asks the kernel for the network of the namespace in which it was made (rtnetlink(7))."""
+    """Accesses the network of the namespace in which it was made (rtnetlink(7))."""
 
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
@@ -126,8 +126,8 @@ def _attributes(data: bytes) -> Attributes:
 def put_first(pid: int, gateway: str = "") -> bool:
     """Put the session's address first in the network namespace of the process *pid*; return whether it was not.
 
-    gateway: where the way out goes if there is none any more: it goes with the address that it has for its source.
-    Nothing is done where one of the two interfaces is missing or has no address. Raises OSError.
+    gateway: where outgoing packets go if no way out is left: it is lost with the address that it has as its source.
+    Nothing is done if one of the two interfaces is missing or has no address. Raises OSError.
     """
     with _namespace(pid) as target, closing(_Kernel()) as kernel:
         numbers = _numbers(kernel)
@@ -174,16 +174,16 @@ def is_first(pid: int, address: str) -> bool:
 
 
 def is_translated(pid: int, address: str) -> bool:
-    """Tell whether what leaves the network namespace of *pid* outwards bears that interface's own address.
+    """Tell whether packets that leave the network namespace of *pid* outwards have that interface's own address.
 
-    It takes a program for each rule, which `is_first` does without. Raises OSError.
+    This starts a program for each rule, which `is_first` does not. Raises OSError.
     """
     with _namespace(pid):
         return not any(_run([*_NAT, "-C", *rule]) for rule in _rules(address))
 
 
 def in_order(numbers: dict[str, int]) -> dict[str, int]:
-    """Return the numbers that the two interfaces shall have: the session's the lower; one stays where it can.
+    """Return the numbers that the two interfaces shall have: the session's gets the lower; one stays if possible.
 
     numbers: of all interfaces of the namespace, by name; some kernels make links of their own in each.
     """

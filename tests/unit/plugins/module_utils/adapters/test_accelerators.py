@@ -53,7 +53,7 @@ def test_why_the_tool_found_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         patch.setattr(accelerators, "PROGRAM", "no-such-program")
         assert _problem({"gpu": "nvidia"}) == "no-such-program is not installed; it comes with NVIDIA's driver."
     _tool(tmp_path, monkeypatch, "echo No devices found.")
-    assert _problem({"gpu": "nvidia"}) == "'nvidia-smi -L' lists no card: No devices found."
+    assert _problem({"gpu": "nvidia"}) == "'nvidia-smi -L' lists no GPU: No devices found."
     _tool(tmp_path, monkeypatch, "echo Failed to initialize NVML: Driver/library version mismatch; exit 18")
     assert _problem({"gpu": "nvidia"}) == (
         "'nvidia-smi -L' failed with status 18: Failed to initialize NVML: Driver/library version mismatch"
