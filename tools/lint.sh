@@ -43,6 +43,7 @@ check "changelog" antsibull-changelog lint
 check "plugin documentation" antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
 check "reference" python tools/make_reference.py --check
 check "shellcheck" check_shell
+check "structure" python tools/structure.py
 # Sentences that have to be read twice, where none may be added. Lower the numbers when some are gone.
 check "plain English, pages" python tools/plain_english.py --most 45 docs README.md CONTRIBUTING.md SECURITY.md
 check "plain English, code" python tools/plain_english.py --most 1130 plugins roles playbooks

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -218,6 +219,24 @@ class TestStamps:
         assert stamps.main(kinds) == status
         assert stamps.outdated(tree) == left
 
+    @pytest.mark.parametrize(
+        ("text", "is_same"),
+        [
+            ('"""Words."""\n\n# Why.\nx = 1  # what\ndef f():\n    """More\n    words."""\n    return "# 1"\n', True),
+            ('x = 2\n\n\ndef f():\n    """Doc."""\n    return "# 1"\n', False),
+            ('x = 1\n\n\ndef f():\n    """Doc."""\n    return "# 2"\n', False),
+            ('x = 1\n\n\ndef f():\n    """Doc."""\n    if x:\n        return "# 1"\n', False),
+        ],
+        ids=["words", "number", "text", "branch"],
+    )
+    def test_words_of_python_do_not_count(self, text: str, is_same: bool, tmp_path: Path) -> None:
+        judged = load("stamps").judged
+        path = tmp_path / "code.py"
+        path.write_text('x = 1\n\n\ndef f():\n    """Doc."""\n    return "# 1"\n', encoding="utf-8")
+        before = judged(path)
+        path.write_text(text, encoding="utf-8")
+        assert (judged(path) == before) is is_same
+
     def test_a_kind_that_nobody_knows_is_refused(self) -> None:
         with pytest.raises(SystemExit) as error:
             load("stamps").main(["labs"])
@@ -409,3 +428,43 @@ class TestDocumentation:
         cores = load("matrix").CORES
         wanted = [(core.rpartition(".")[0], ", ".join(sorted(cores[core]))) for core in cores]
         assert named == wanted, f"The table of docs/{page} is not that of tools/matrix.py."
+
+
+class TestStructure:
+    """What is counted is what is there; a count that always gives zero would let everything pass."""
+
+    @pytest.mark.parametrize(
+        ("text", "wanted"),
+        [
+            ("return 1", 0),
+            ("if a:\n        return 1\n    elif b:\n        return 2", 2),
+            ("for x in a:\n        if x:\n            return x", 3),
+            ("return [x for x in a if x]", 1),
+            ("return 1 if a else 2", 1),
+            ("return a and b and c", 1),
+            ("return [x if x else 1 for x in a]", 3),
+        ],
+    )
+    def test_complexity(self, text: str, wanted: int) -> None:
+        structure = load("structure")
+        assert structure.complexity(ast.parse(f"def f(a, b, c):\n    {text}\n").body[0]) == wanted
+
+    def test_every_kind_is_found(self, tmp_path: Path) -> None:
+        structure = load("structure")
+        folder = tmp_path / "plugins" / "module_utils" / "core" / "verbs"
+        folder.mkdir(parents=True)
+        (folder / "a.py").write_text(
+            "def f(a, b, c, d, e, f, g, h) -> dict[str, Any]:\n"
+            "    return [[[[[x for x in a] for y in b] for z in c] for u in d] for v in e['key']]\n"
+        )
+        assert {kind: len(places) for kind, places in structure.count(tmp_path).items()} == {
+            "untyped mappings": 1,
+            "keys in verbs and calls": 1,
+            "functions of many parameters": 1,
+            "complex functions": 0,
+            "undocumented": 2,
+        }
+        (folder / "a.py").write_text(
+            "def f():\n" + "".join(f"{'    ' * n}if {n}:\n" for n in range(1, 7)) + " " * 28 + "pass"
+        )
+        assert len(structure.count(tmp_path)["complex functions"]) == 1
