@@ -134,7 +134,7 @@ class TestStamps:
             for pattern in patterns:
                 path = tmp_path / pattern.replace("**/", "").replace("*", f"{kind}_one")
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(pattern, encoding="utf-8")
+                path.write_text(f"x = {pattern!r}\n", encoding="utf-8")
         return tmp_path
 
     def passed(self, tree: Path) -> Any:
@@ -157,7 +157,7 @@ class TestStamps:
         stamps = self.passed(tree)
         for path in [path for path in tree.rglob("*") if path.is_file() and path != tree / stamps.FILE]:
             content = path.read_bytes()
-            path.write_bytes(content + b" ")
+            path.write_bytes(content + b"y = 2\n")
             assert stamps.outdated(tree), path
             path.write_bytes(content)
             assert stamps.outdated(tree) == []
