@@ -5,8 +5,20 @@
 
 from __future__ import annotations
 
+import pytest
+from ansible_collections.cluster_compute.session.tests.shuffled import SEED, by_files, seed
 from hypothesis import settings
 
 # How long an example takes depends on what else the machine does: no test judges it.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_report_header() -> str:
+    """Name the order of the files, for a run in the same one."""
+    return f"files in the order of {SEED}={seed()}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the files in the order that was drawn."""
+    items[:] = [items[index] for index in by_files([str(item.path) for item in items], seed())]
