@@ -2,24 +2,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Give back what a launch holds when it is interrupted, before the run ends."""
+"""Release what a launch holds when it is interrupted, before the run ends."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: give_back
 type: aggregate
-short_description: Give back what an interrupted launch holds
+short_description: Release the resources of an interrupted launch
 version_added: 1.0.0
 description:
-  - Where a run is interrupted (Ctrl-C, or SIGTERM) while it holds a place for a session that is not proven to run, this
-    ends what Ansible does, runs the playbook C(cluster_compute.session.gc) with the same inventory and
-    options, shows what that says, and only then lets the run end as it was told to.
-  - What the interrupted launch had started goes, unless all of the session runs by then. A session that ran before
-    stays as it is, and one of the queue waits again.
-  - A second interruption ends that as well. The place is held until its lease ends then, as after SIGKILL, to which no
-    process can answer.
-  - Without a launch at work, and in check mode, nothing is other than without this callback.
+  - Acts when a run is interrupted (Ctrl-C, or SIGTERM) while it holds resources for a session that is not yet known to
+    run. The callback then stops Ansible's current work, runs the playbook C(cluster_compute.session.gc) with the same
+    inventory and options, and shows its output. After that, the run ends.
+  - Everything that the interrupted launch had started is removed, unless the whole session runs by then. A session that
+    ran before is not changed, and a session from the queue waits again.
+  - A second interruption also ends the clean-up. The resources are then held until their lease ends, as they are after
+    SIGKILL, which no process can handle.
+  - Without a running launch, and in check mode, this callback has no effect.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 requirements:
@@ -49,16 +49,16 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identi
 
 PLAYBOOK = "cluster_compute.session.gc"
 HOLDING = ("hold", "release", "name", "begin", "ready", "start", "meet", "undo", "reserve", "withhold")
-"""Steps of a launch before and in which it may hold a place that nobody else would give back."""
+"""Steps of a launch before and in which it may hold resources that no other process would release."""
 PATIENCE = 60
-"""Seconds for the clean-up; who asks for an end by SIGTERM often sends SIGKILL after 90."""
+"""Seconds for the clean-up. A sender of SIGTERM often sends SIGKILL after 90 seconds."""
 STDERR = 2
 PARTIAL = ("--tags", "-t", "--skip-tags", "--start-at-task")
 """Options, with a value, by which a part of a playbook is run."""
 
 
 class CallbackModule(CallbackBase):
-    """What is held, and who is told when the run is interrupted."""
+    """Tracks what is held, and cleans up when the run is interrupted."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -74,19 +74,19 @@ class CallbackModule(CallbackBase):
         self._before: dict[int, Any] = {}
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """Take down where a play keeps what its tasks register."""
+        """Note where a play keeps the registered results of its tasks."""
         self._decisions.in_play(play)
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        """Take down what a launch is about to do."""
+        """Note what a launch is about to do."""
         self._learn(self._decisions.read())
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """Take down what a launch is about to do; one that has failed has undone what it did."""
+        """Note what a launch is about to do. A failed launch has undone what it did."""
         self._learn(self._decisions.shown(result))
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        """Take down that a launch is over."""
+        """Note that a launch is over."""
         if str(result._task.action) == DECISION:
             self._held.clear()
 
@@ -102,15 +102,15 @@ class CallbackModule(CallbackBase):
             self._held = {}
 
     def _watch(self) -> None:
-        """Be told of signals first; Ansible itself asks for them after it has made its callbacks."""
+        """Handle signals first. Ansible itself installs its handlers after it has created its callbacks."""
         for number in () if self._before else (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._interrupted)
 
     def _interrupted(self, number: int, _frame: FrameType | None) -> None:
-        """Give back, and pass the signal on to whom it was for before."""
+        """Release what is held, and pass the signal on to the earlier handler."""
         while self._before:
             signal.signal(*self._before.popitem())
-        # A worker is a fork and has handlers of its own, but for a moment after its birth.
+        # A worker is a fork with its own handlers, except for a moment after it starts.
         if os.getpid() == self._process and self._held:
             for worker in multiprocessing.active_children():
                 worker.terminate()
@@ -123,7 +123,7 @@ class CallbackModule(CallbackBase):
         given = json.dumps({"session_resource_group": group, "session_name": ""})
         argv = gc_command(sys.argv, context.CLIARGS["args"], given)
         environment = {**os.environ, INTERRUPTED: run_of(self._process)}
-        # Named, because Ansible keeps its own standard streams from what it starts.
+        # Named, because Ansible does not pass its own standard streams to the processes that it starts.
         with subprocess.Popen(argv, env=environment, stdin=0, stdout=1, stderr=2) as cleaning:
             try:
                 code = cleaning.wait(PATIENCE)
@@ -140,7 +140,8 @@ class CallbackModule(CallbackBase):
 def gc_command(argv: Sequence[str], playbooks: Sequence[str], given: str) -> list[str]:
     """Return the command that cleans up with the inventory and the options of another.
 
-    argv: the other command. playbooks: those that it runs. given: extra variables, which win over those of *argv*.
+    argv: the other command. playbooks: the playbooks that it runs. given: extra variables, which override those of
+    *argv*.
     """
     command, options = argv[0], list(argv[1:])
     for playbook in reversed(playbooks):
@@ -158,5 +159,5 @@ def gc_command(argv: Sequence[str], playbooks: Sequence[str], given: str) -> lis
 
 
 def _say(text: str) -> None:
-    """Write at once: what Ansible would print goes by way of locks that the interrupted run may hold."""
+    """Write directly. Ansible's own output needs locks that the interrupted run may hold."""
     os.write(STDERR, f"\n{text}\n".encode())

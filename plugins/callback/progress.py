@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Show on the terminal how far a launch is, beside whatever callback writes the results to standard output."""
+"""Show the progress of a launch on the terminal, in addition to the callback that writes the results."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ type: aggregate
 short_description: Show the states of a launch with counts and times
 version_added: 1.0.0
 description:
-  - While a launch, a teardown or a repair is at work, one line on the terminal says in which state it is, how many
-    hosts have done their part, and for how many seconds it has lasted. The line is written again in its place, at most
-    four times a second. At the end follows a line for each state.
-  - The states are C(look), C(pull), C(reserve), C(network), C(start), C(ready), and where they are needed C(data),
+  - During a launch, a teardown or a repair, one line on the terminal shows its state, how many hosts have finished
+    their part, and how many seconds it has taken. The line is updated in place, at most four times a second. At the
+    end, a line for each state is shown.
+  - The states are C(look), C(pull), C(reserve), C(network), C(start), C(ready), and if they are needed C(data),
     C(release), C(remove), C(wait) and C(repair). C(network), C(start) and C(ready) run in one call on each host, which
-    says at its end how long each of them took.
-  - All of this goes to standard error, and only where that is a terminal. The results stay with the callback for
-    standard output, so that C(ANSIBLE_STDOUT_CALLBACK=ansible.posix.json) can be piped to a program.
-  - A terminal that cannot rewrite a line (E(TERM) is C(dumb) or not set) gets a line when a state begins and one every
-    ten seconds. No colours are used.
-  - Under ansible-runner, and so under AWX, nothing is shown, although there is a terminal.
-  - Any fault in the display ends the display and nothing else.
+    reports at its end how long each of them took.
+  - All of this is written to standard error, and only if that is a terminal. The standard output callback still writes
+    the results, so the output of C(ANSIBLE_STDOUT_CALLBACK=ansible.posix.json) can be piped to a program.
+  - A terminal that cannot rewrite a line (E(TERM) is C(dumb) or not set) gets a line when a state begins, and then one
+    every ten seconds. Colours are not used.
+  - Nothing is shown under ansible-runner and therefore under AWX, although there is a terminal.
+  - A fault in the display ends only the display.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 requirements:
@@ -68,11 +68,11 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.progress i
 
 STDERR = 2
 INTERVAL = 0.25
-"""Seconds between two looks at the line, which is written again if it has changed."""
+"""Seconds between two checks of the line, which is written again if it has changed."""
 PLAIN_INTERVAL = 10.0
 """Seconds between two lines of the same state where a line cannot be rewritten."""
 RUNNER = "AWX_ISOLATED_DATA_DIR"
-"""What ansible-runner sets; it gives the run a terminal that nobody looks at, and takes down what is written to it."""
+"""Set by ansible-runner, which gives the run a terminal that no one sees, and records what is written to it."""
 ERASE = "\r\x1b[K"
 """Back to the first column, and clear to the end of the line (ECMA-48, EL)."""
 
@@ -80,7 +80,7 @@ Method = TypeVar("Method", bound=Callable[..., None])
 
 
 def _guarded(method: Method) -> Method:
-    """Let a fault of the display end the display, never the run or the results of others."""
+    """Limit a fault of the display to the display, so that it never ends the run or affects other callbacks."""
 
     @wraps(method)
     def guarded(self: CallbackModule, *arguments: Any, **named: Any) -> None:
@@ -96,7 +96,7 @@ def _guarded(method: Method) -> Method:
 
 
 class CallbackModule(CallbackBase):
-    """The line, and what is known of the run."""
+    """The line, and the state of the run."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -128,7 +128,7 @@ class CallbackModule(CallbackBase):
         os.write(STDERR, text.encode())
 
     def _begin(self) -> None:
-        """Share the terminal with all else that Ansible prints, which goes through one object, and start to tick."""
+        """Share the terminal with all other output of Ansible, which goes through one object, and start to tick."""
         if self._original is None:
             original = self._original = self._display.display
             self._display.display = self._after_the_line(original)
@@ -137,10 +137,10 @@ class CallbackModule(CallbackBase):
                 threading.Thread(target=self._tick, name="progress", daemon=True).start()
 
     def _after_the_line(self, original: Callable[..., None]) -> Callable[..., None]:
-        """Return what prints where the line was; it comes back with the next tick."""
+        """Return a function that prints in place of the line, which comes back with the next tick."""
 
         def display(*arguments: Any, **named: Any) -> None:
-            # A worker is a fork: it prints by way of its parent, and must not wait for a lock that it has a copy of.
+            # A worker is a fork. It prints through its parent, and must not wait for its copy of a lock.
             if os.getpid() != self._process:
                 return original(*arguments, **named)
             with self.lock:
@@ -155,7 +155,7 @@ class CallbackModule(CallbackBase):
 
     @_guarded
     def _draw(self) -> None:
-        """Show the line if it is not what is shown, or say it anew where lines stay."""
+        """Show the line if it has changed. On a terminal where lines stay, print it again."""
         now = time.monotonic()
         text = self.progress.line(now)
         if self._plain:
@@ -178,7 +178,7 @@ class CallbackModule(CallbackBase):
                 self.give_up()
 
     def _end(self) -> None:
-        """Leave the terminal as it was found."""
+        """Restore the terminal to its earlier state."""
         self._ended.set()
         if self._original is not None:
             with self.lock:
@@ -187,7 +187,7 @@ class CallbackModule(CallbackBase):
                 self._original = None
 
     def give_up(self) -> None:
-        """Show nothing any more."""
+        """Stop showing anything."""
         self.disabled = True
         self._shown = ""
         self._ended.set()
@@ -203,7 +203,7 @@ class CallbackModule(CallbackBase):
 
     @_guarded
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        """Begin a state, or go on with it."""
+        """Begin or continue a state."""
         self.progress.learn(self._decisions.read())
         state = self._state(task)
         if state is not None:
@@ -211,7 +211,7 @@ class CallbackModule(CallbackBase):
 
     @_guarded
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
-        """Take down that a host begins."""
+        """Note that a host begins."""
         state = self._state(task)
         if state is not None:
             self._begin()
@@ -219,19 +219,19 @@ class CallbackModule(CallbackBase):
             self._draw()
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """Take down that a host has ended, well or so that the task does not mind."""
+        """Note that a host has ended, successfully or with an ignored failure."""
         self._end_of_host(result, DONE)
 
     def v2_runner_on_skipped(self, result: Any) -> None:
-        """Take down that a host had nothing to do."""
+        """Note that a host had nothing to do."""
         self._end_of_host(result, SKIPPED)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        """Take down that a host has failed."""
+        """Note that a host has failed."""
         self._end_of_host(result, FAILED)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        """Take down that a host did not answer."""
+        """Note that a host did not answer."""
         self._end_of_host(result, FAILED)
 
     @_guarded
@@ -245,12 +245,12 @@ class CallbackModule(CallbackBase):
             self._draw()
 
     def _state(self, task: Any) -> State | None:
-        """Return the state of a task, by the name that the role gives; Ansible may resolve it to another action."""
+        """Return the state of a task, by the action name in the role. Ansible may resolve it to another action."""
         return state_of(str(task.action), task.args, self.progress.step)
 
     @_guarded
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """Say at the end what took how long."""
+        """Report at the end how long each state took."""
         lines = self.progress.summary(time.monotonic())
         self._end()
         if lines:

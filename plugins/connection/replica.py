@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Run commands in a replica: by the connection that the site has to the replica's host, and docker exec there.
+"""Run commands in a replica, through the site's connection to the replica's host and docker exec there.
 
-The connection to the host is whatever the site's inventory says, with its user, port, key, proxy and become, so a
-replica can be reached from wherever its host can, and one kept SSH connection serves all replicas of a host. Nothing is
-asked of the image but a shell: files travel by standard input and output.
+The connection to the host is the one that the site's inventory defines, with its user, port, key, proxy and become. A
+replica can therefore be reached from wherever its host can, and one kept SSH connection serves all replicas of a host.
+The image needs only a shell, because files are copied through standard input and output.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ name: replica
 short_description: Run tasks in a replica of a session
 version_added: 1.0.0
 description:
-  - Runs commands with C(docker exec) on the replica's host, which it reaches as the site's inventory says, privilege
-    escalation on the host included. Needs the command-line client of Docker on the host and C(/bin/sh) in the image.
-  - Files are copied by standard input and output, with C(cat) and C(dd) of the image.
-  - The inventory plugin P(cluster_compute.session.sessions#inventory) gives each replica what this connection needs.
-  - C(become) of a task is done in the replica, where it works without a password only. O(container_user) needs nothing
-    of the image.
+  - Runs commands with C(docker exec) on the replica's host. The connection to the host, including privilege escalation,
+    is the one that the site's inventory defines. Needs the Docker command-line client on the host and C(/bin/sh) in the
+    image.
+  - Files are copied through standard input and output, with C(cat) and C(dd) of the image.
+  - The inventory plugin P(cluster_compute.session.sessions#inventory) sets the variables that this connection needs for
+    each replica.
+  - C(become) of a task is applied in the replica, where it works only without a password. O(container_user) does not
+    need any program in the image.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 options:
@@ -32,20 +34,20 @@ options:
     vars:
       - name: cluster_compute_container
   container_user:
-    description: User, or user and group, that commands run as. Without it the replica's own.
+    description: User, or user and group, to run commands as. The default is the user of the replica.
     type: str
     vars:
       - name: cluster_compute_user
   host_variables:
     description:
-      - Variables of the replica's host that its connection and privilege escalation read, C(inventory_hostname)
-        included.
+      - Variables of the replica's host that its connection and privilege escalation read, including
+        C(inventory_hostname).
     type: dict
     required: true
     vars:
       - name: cluster_compute_host_variables
   pipelining:
-    description: Whether modules are run without being copied into the replica first.
+    description: Whether to run modules without copying them into the replica first.
     type: bool
     default: true
     vars:
@@ -53,7 +55,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Look into the replicas of a session, which the inventory plugin lists and connects by this plugin
+- name: Run a task in the replicas of a session, which the inventory plugin lists
   hosts: session_train
   gather_facts: false
   tasks:
@@ -80,25 +82,26 @@ from ansible_collections.cluster_compute.session.plugins.action.session_host imp
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.any_shell import with_input
 
 LONGEST = 1536 * 1024
-"""Most bytes of a command. All arguments and variables of a program are 2 MiB at most (execve(2))."""
+"""Maximum number of bytes of a command. All arguments and variables of a program are limited to 2 MiB (execve(2))."""
 WORD = 30_000
-"""Most characters of an argument, of which the kernel takes 128 KiB (execve(2), MAX_ARG_STRLEN)."""
+"""Maximum number of characters of an argument. The kernel accepts 128 KiB (execve(2), MAX_ARG_STRLEN)."""
 JOINING = 'unset cc cc_word; for cc_word do cc=$cc$cc_word; shift; done; unset cc_word; eval "$cc"'
-"""Runs, in the replica, a command that is given in several words."""
+"""Runs a command that is given in several words in the replica."""
 CHUNK = 32 * 1024**2
-"""Bytes of a file that are copied with one command: what is copied lies in memory whole."""
+"""Bytes of a file to copy with one command. All of them are held in memory."""
 NOT_RUNNING = "cluster-compute: this container does not run here"
-"""What the command on the host adds where the reason for its failure is no failure of what ran in the replica."""
+"""Added by the command on the host if it failed for a reason other than the command in the replica."""
 BEGINS = "cluster-compute: this is where the replica's output begins"
-"""What the command on the host writes first. What stands before is of the host's login shell, or of become there."""
+"""Written first by the command on the host. Text before it comes from the host's login shell, or from become there."""
 INSPECT = "docker container inspect --format '{{.State.Running}}'"
 
 
 def host_command(container: str, command: str, user: str | None, content: bytes | None) -> tuple[str, bytes | None]:
     """Return the command for any shell of the host that runs the shell command *command* in a container, and its input.
 
-    content: the command's own input. It says `BEGINS`, and ends as *command* does. Where it fails, and the container
-    does not run (any more), it says `NOT_RUNNING`: docker exec has no exit code of its own for that.
+    content: the command's own input. The returned command writes `BEGINS` and ends with the exit code of *command*. If
+    it fails and the container does not run (any more), it writes `NOT_RUNNING`, because docker exec has no exit code
+    for that.
     """
     argv = ["docker", "exec"]
     argv += ["-i"] if content else []
@@ -111,7 +114,7 @@ def host_command(container: str, command: str, user: str | None, content: bytes 
 
 
 def replica_output(output: bytes) -> bytes | None:
-    """Return what a replica wrote, out of the output of its host; None where the host ran nothing."""
+    """Extract the output of a replica from the output of its host. None if the host ran nothing."""
     _before, found, after = output.partition(f"{BEGINS}\n".encode())
     return after if found else None
 
@@ -126,7 +129,7 @@ class Connection(ConnectionBase):  # type: ignore[misc]
     _host_become: Any = None
 
     def _connect(self) -> Connection:
-        """Make the connection to the host, which connects when it is used first."""
+        """Create the connection to the host, which connects at its first use."""
         if self._host is not None:
             return self
         # A terminal would merge the streams and change the ends of lines.
@@ -160,8 +163,8 @@ class Connection(ConnectionBase):  # type: ignore[misc]
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:
         """Run a shell command in the replica; return its exit code, standard output and error.
 
-        Raises AnsibleConnectionFailure where the host cannot be reached, ran nothing, or does not run the container,
-        and AnsibleError for a command that is too long.
+        Raises AnsibleConnectionFailure if the host cannot be reached, ran nothing, or does not run the container, and
+        AnsibleError if the command is too long.
         """
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
         container = self.get_option("container")
@@ -187,7 +190,7 @@ class Connection(ConnectionBase):  # type: ignore[misc]
         return code, out, err
 
     def _run_on_host(self, command: str, in_data: bytes | None) -> tuple[int, bytes, bytes]:
-        """Run a shell command on the host, again where its SSH server was too busy to let anybody in."""
+        """Run a shell command on the host, and try again if its SSH server was too busy to accept the connection."""
         for number in range(1, TRIES + 1):
             argv = command
             if self._host_become is not None:
@@ -234,7 +237,7 @@ class Connection(ConnectionBase):  # type: ignore[misc]
         return out
 
     def reset(self) -> None:
-        """Give up the connection to the host, so that the next command makes it anew."""
+        """Drop the connection to the host, so that the next command creates a new one."""
         self._connect()
         if hasattr(self._host, "reset"):
             self._host.reset()

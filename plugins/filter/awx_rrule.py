@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Check the recurrence rule of a schedule of AWX."""
+"""Check the recurrence rule of an AWX schedule."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.value
 
 DOCUMENTATION = r"""
 name: awx_rrule
-short_description: Check the recurrence rule of a schedule of AWX
+short_description: Check the recurrence rule of an AWX schedule
 version_added: 1.0.0
 author: The cluster_compute.session authors
 description:
-  - Returns the rule as it is, and fails where the server of AWX would refuse it.
+  - Returns the rule unchanged. Fails if the AWX server would reject it.
 options:
   _input:
     description: The rule, such as V(DTSTART:20260101T000000Z RRULE:FREQ=DAILY;INTERVAL=1).
     type: str
     required: true
   name:
-    description: How messages name the rule.
+    description: Name of the rule in messages.
     type: str
     default: rrule
 """
@@ -45,7 +45,7 @@ _value:
 
 
 def awx_rrule(rule: str, name: str = "rrule") -> str:
-    """Return *rule*; raises AnsibleFilterError with all that is wrong with it."""
+    """Return *rule*. Raises AnsibleFilterError with everything that is wrong with it."""
     problems = check_rrule(rule, name)
     if problems:
         raise AnsibleFilterError(f"The schedule cannot be used; nothing was sent.\n{InvalidInput(problems)}")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Put together a survey for AWX."""
+"""Build a survey for AWX."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.value
 
 DOCUMENTATION = r"""
 name: awx_survey
-short_description: Put together a survey for AWX
+short_description: Build a survey for AWX
 version_added: 1.0.0
 author: The cluster_compute.session authors
 description:
-  - Returns a survey as C(awx.awx.job_template) and C(awx.awx.workflow_job_template) take it.
-  - Fails where the server of AWX would refuse the survey, where it would drop a default, and where a launch would
-    refuse the defaults, with the name of the question and what would be right.
+  - Returns a survey in the form that C(awx.awx.job_template) and C(awx.awx.workflow_job_template) accept.
+  - Fails if the AWX server would reject the survey or drop a default, or if a launch would reject the defaults. The
+    message has the name of the question and what is allowed.
 options:
   _input:
     description:
-      - Questions as AWX has them, each a mapping with C(type), C(question_name), C(variable) and more.
-      - Or names of questions - V(launch) for all that are asked before a launch, the variable of one of these, such as
+      - Questions in the format of AWX, each a mapping with C(type), C(question_name), C(variable) and more.
+      - Or names of questions - V(launch) for all questions before a launch, the variable of one of these, such as
         V(session_name), or a key of O(questions).
     type: list
     elements: raw
@@ -41,24 +41,25 @@ options:
     default: ""
   choices:
     description:
-      - What there is to choose from, a list by variable. A question with choices becomes one with a single choice,
-        whose default is the first of them unless its own is among them. One with an empty list stays as it is.
+      - The choices, as a list for each variable. A question with choices becomes a single-choice question. Its default
+        stays if it is one of the choices, otherwise the first choice is the default. A question with an empty list is
+        not changed.
     type: dict
     default: {}
   defaults:
-    description: Defaults by variable, in place of those of the questions. Variables without a question are left alone.
+    description: Defaults by variable, in place of those of the questions. Variables without a question are ignored.
     type: dict
     default: {}
   questions:
     description:
-      - Further questions by name. What they do not say is V(text) for C(type), V(false) for C(required), and that name
-        for C(variable).
+      - Additional questions by name. Missing values are V(text) for C(type), V(false) for C(required), and the name for
+        C(variable).
     type: dict
     default: {}
   limits:
     description:
-      - Values of C(cluster_compute_limits), one for each host, empty for a host without. The highest C(priority) among
-        them, C(0) for a host without, is the highest that the question V(session_priority) takes.
+      - Values of C(cluster_compute_limits), one for each host, empty for a host without limits. The highest C(priority)
+        in them is the maximum of the question V(session_priority). A host without limits counts as C(0).
     type: list
     elements: raw
     default: []
@@ -89,7 +90,7 @@ def awx_survey(
     questions: Mapping[str, Mapping[str, Any]] | None = None,
     limits: Sequence[object] = (),
 ) -> dict[str, Any]:
-    """Return the survey; raises AnsibleFilterError with all that is wrong with it."""
+    """Return the survey. Raises AnsibleFilterError with everything that is wrong with it."""
     try:
         return make_survey(name, description, entries, choices or {}, defaults or {}, questions, limits)
     except InvalidInput as error:

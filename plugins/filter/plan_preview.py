@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tell as data what a launch in check mode would have done."""
+"""Return as data what a launch in check mode would have done."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
 
 DOCUMENTATION = r"""
 name: plan_preview
-short_description: Tell as data what a launch in check mode would have done
+short_description: Return as data what a launch in check mode would have done
 version_added: 1.0.0
 author:
   - The cluster_compute.session authors (@cluster-compute)
 description:
-  - Puts the plan of a launch together with what the hosts said they would change.
-  - Of the environment variables that the user gave, and of options of volume drivers, only the names are told.
+  - Combines the plan of a launch with the changes that the hosts reported.
+  - Environment variables of the user and options of volume drivers are returned as names only.
 options:
   _input:
     description: What M(cluster_compute.session.session_decide) returned at the end of a launch in check mode.
@@ -37,14 +37,14 @@ RETURN = r"""
 _value:
   description:
     - C(session_name), C(status), C(report), C(session_id), C(is_new), C(replaces), C(mode), C(network), C(egress),
-      C(ssh_port), C(ends) (when it ends by its time, in words), C(hosts) with the changes on each, and C(replicas) with
-      place, address and environment of each.
+      C(ssh_port), C(ends) (when its time is over, as text), C(hosts) with the changes on each, and C(replicas) with
+      host, address and environment of each.
   type: dict
 """
 
 
 def plan_preview(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the launch would have done whose last state is *state*."""
+    """Return what the launch with the last state *state* would have done."""
     return preview(state, state["outcome"]["report"], state["done"])
 
 

@@ -25,8 +25,8 @@ version_added: 1.0.0
 author:
   - The cluster_compute.session authors (@cluster-compute)
 description:
-  - Returns what the launch would answer, then the replicas with their places, the network, what changes on each host,
-    and the variables of the replicas.
+  - Returns the report of the launch, then the replicas with their hosts, the network, the changes on each host, and the
+    variables of the replicas.
 options:
   _input:
     description: What the filter P(cluster_compute.session.plan_preview#filter) returns.
@@ -49,7 +49,7 @@ _value:
 
 COLUMNS = ("REPLICA", "HOST", "ADDRESS", "MAC", "RANK", "LOCAL", "NODE", "CPUS", "MEMORY", "DEVICES", "PORTS", "IMAGE")
 SHOWN = 32
-"""Replicas whose own variables are shown; the data has those of all."""
+"""Number of replicas whose own variables are shown. The data has the variables of all."""
 
 
 def plan_table(answer: Mapping[str, Any]) -> list[str]:

@@ -17,8 +17,8 @@ short_description: Show the queue of a resource group as lines of text
 version_added: 1.0.0
 author: The cluster_compute.session authors
 description:
-  - Returns one line a session with position, name, owner and its share of use, priority and size, each followed by why
-    it waits. Sessions that wait in other resource groups come last, without a position.
+  - Returns one line for each session with position, name, owner and the owner's share of use, priority and size,
+    followed by the reason why it waits. Sessions that wait in other resource groups come last, without a position.
 options:
   _input:
     description: The queue as the role C(schedule) returns it.
@@ -26,7 +26,7 @@ options:
     elements: dict
     required: true
   elsewhere:
-    description: Who waits in other resource groups on the same hosts, as the role C(schedule) returns it.
+    description: Sessions that wait in other resource groups on the same hosts, as the role C(schedule) returns them.
     type: list
     elements: dict
     default: []
@@ -47,7 +47,7 @@ _value:
 
 
 def queue_table(queue: Sequence[Mapping[str, Any]], elsewhere: Sequence[Mapping[str, Any]] = ()) -> list[str]:
-    """Return the lines that show *queue*, and who waits in other resource groups."""
+    """Return the lines that show *queue*, and the sessions that wait in other resource groups."""
     lines = []
     for entry in queue:
         size = "1 replica" if entry["size"] == 1 else f"{entry['size']} replicas"

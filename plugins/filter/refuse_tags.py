@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Refuse a run whose tags leave out all that a playbook does, as it would do nothing and say that all is well."""
+"""Reject a run whose tags skip everything in a playbook, because it would do nothing and report success."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ansible.playbook.play import Play
 
 DOCUMENTATION = r"""
 name: refuse_tags
-short_description: Refuse a run whose tags leave out all that a playbook does
+short_description: Reject a run whose tags skip everything in a playbook
 version_added: 1.0.0
 author: The cluster_compute.session authors
 description:
-  - Returns what it is given. It is for C(hosts) of plays, which Ansible evaluates whatever tags a run has.
-  - Fails where a playbook on the command line is one of the collection, or does nothing but import such playbooks, and
-    the tags of the run, of the command line or of the site's settings, leave all of that out.
-  - A playbook that has plays of its own is left alone.
+  - Returns its input. Use it for C(hosts) of plays, which Ansible evaluates whatever tags a run has.
+  - Fails if a playbook on the command line is one of the collection, or only imports such playbooks, and the tags of
+    the run skip all of it. The tags can come from the command line or from the site's settings.
+  - A playbook with its own plays is not checked.
 options:
   _input:
     description: The hosts of a play.
@@ -33,7 +33,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show the hosts of a play that must not be left out in silence
+- name: Show the hosts of a play that must not be skipped silently
   ansible.builtin.debug:
     msg: "{{ 'localhost' | cluster_compute.session.refuse_tags }}"
 """
@@ -49,7 +49,7 @@ PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 
 
 def refuse_tags(hosts: str) -> str:
-    """Return *hosts*; raises AnsibleFilterError where a playbook of this run would do nothing."""
+    """Return *hosts*. Raises AnsibleFilterError if a playbook of this run would do nothing."""
     only, skipped = (list(context.CLIARGS.get(name) or ()) for name in ("tags", "skip_tags"))
     for playbook in context.CLIARGS.get("args") or ():
         imported = [*_imported(playbook)]
@@ -68,7 +68,7 @@ def _is_run(tags: Any, only: Collection[str], skipped: Collection[str]) -> bool:
 
 
 def _imported(playbook: str) -> Iterator[Any]:
-    """Yield the tags of each playbook of the collection in one that has nothing else; nothing for another."""
+    """Yield the tags of each collection playbook in a playbook that has nothing else. Yield nothing for any other."""
     if _is_ours(playbook, Path()):
         yield []
         return

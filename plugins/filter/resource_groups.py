@@ -19,14 +19,14 @@ short_description: List the groups of an inventory that can be resource groups
 version_added: 1.0.0
 author: The cluster_compute.session authors
 description:
-  - Returns the groups that have hosts and no hosts but those that are for sessions.
+  - Returns the groups that have hosts, and whose hosts are all hosts for sessions.
 options:
   _input:
-    description: Hosts by group, the variable C(groups) of Ansible.
+    description: Hosts by group, as in Ansible's variable C(groups).
     type: dict
     required: true
   within:
-    description: The group of all hosts that are for sessions.
+    description: The group of all hosts for sessions.
     type: str
     default: cluster_compute_hosts
 """
@@ -39,14 +39,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The groups, that of all hosts first, then by name.
+  description: The groups. The group of all hosts comes first, the others are sorted by name.
   type: list
   elements: str
 """
 
 
 def resource_groups(groups: Mapping[str, Sequence[str]], within: str = "cluster_compute_hosts") -> list[str]:
-    """Return the groups; raises AnsibleFilterError where there are no hosts for sessions."""
+    """Return the groups. Raises AnsibleFilterError if there are no hosts for sessions."""
     try:
         return find(groups, within)
     except InvalidInput as error:

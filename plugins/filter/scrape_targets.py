@@ -21,10 +21,10 @@ version_added: 1.0.0
 author:
   - The cluster_compute.session authors (@cluster-compute)
 description:
-  - Returns the ports of exporters inside sessions that run, in the form of Prometheus' C(file_sd_configs), each with
+  - Returns the ports of exporters inside running sessions, in the format of Prometheus' C(file_sd_configs), each with
     the labels C(session), C(replica), C(role), C(owner), C(host) and C(port), the port inside the replica.
-  - A port is there if the session publishes it (C(session_ports)); Prometheus has no other way into a session. One
-    that is published at a loopback or link-local address is left out, as only its own host reaches it.
+  - A port is listed if the session publishes it (C(session_ports)). Prometheus has no other access to a session. A port
+    that is published at a loopback or link-local address is left out, because only its own host can reach it.
 options:
   _input:
     description: What M(cluster_compute.session.session_info) returns as C(overview).

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Draw a resource group as one page of HTML."""
+"""Show a resource group as one HTML page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_pag
 
 DOCUMENTATION = r"""
 name: status_page
-short_description: Draw a resource group as one page of HTML
+short_description: Show a resource group as one HTML page
 version_added: 1.0.0
 author:
   - The cluster_compute.session authors (@cluster-compute)
 description:
-  - Returns a page that shows hosts, networks and replicas as a drawing, and all that is known of each session.
-  - The page needs no network and no other file, and every value in it is escaped.
+  - Returns a page with a drawing of hosts, networks and replicas, and the full state of each session.
+  - The page works without a network or other files, and every value in it is escaped.
   - The same input gives the same page.
 options:
   _input:
@@ -27,7 +27,7 @@ options:
     type: dict
     required: true
   measured:
-    description: When the use of CPU and memory was measured; empty where it was not.
+    description: When the use of CPU and memory was measured. Empty if it was not.
     type: str
     default: ""
 """

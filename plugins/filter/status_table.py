@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Lay out a resource group as tables for a terminal."""
+"""Show a resource group as tables for a terminal."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording im
 
 DOCUMENTATION = r"""
 name: status_table
-short_description: Lay out a resource group as tables for a terminal
+short_description: Show a resource group as tables for a terminal
 version_added: 1.0.0
 author:
   - The cluster_compute.session authors (@cluster-compute)
 description:
-  - Returns lines with a table of sessions, one of replicas, one of hosts, the queue with what each session waits for,
-    and what needs attention.
+  - Returns lines with a table of sessions, one of replicas, one of hosts, the queue with the reason why each session
+    waits, and what needs attention.
   - Hosts without sessions are counted, not listed.
-  - With more than 24 hosts only what needs attention is listed one by one - replicas that do not run, hosts that cannot
-    be used -, and of the reasons for waiting the tables are left out. The replicas of a single session are all listed.
+  - With more than 24 hosts, only what needs attention is listed in full - replicas that do not run and hosts that
+    cannot be used. The tables in the reasons for waiting are left out. The replicas of a single session are always
+    listed.
 options:
   _input:
     description: What M(cluster_compute.session.session_info) returns as C(overview).
@@ -164,7 +165,7 @@ def _host(host: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _memory(amount: int) -> str:
-    # No cell has a space: YAML, as which Ansible shows lines, breaks long ones at single spaces.
+    # No cell contains a space, because Ansible shows the lines as YAML, which breaks long lines at single spaces.
     return memory(amount).replace(" ", "")
 
 

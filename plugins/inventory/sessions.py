@@ -4,9 +4,10 @@
 
 """List the replicas of sessions as hosts.
 
-What there is lies on the hosts of sessions, so the hosts are asked, by the collection's own playbook in a process of
-its own: options of the command that reads the inventory (--tags, --check, --become, -e) are meant for replicas and must
-not reach the hosts. That process gets the site's hosts with their variables resolved, and needs no vault password.
+The state of sessions is stored on their hosts, so the plugin collects it there. It runs the collection's own playbook
+in a separate process, because options of the command that reads the inventory (--tags, --check, --become, -e) are meant
+for replicas and must not reach the hosts. That process gets the site's hosts with their variables resolved, and needs
+no vault password.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ short_description: Replicas of sessions as hosts
 version_added: 1.0.0
 description:
   - Lists the replicas of all sessions of a resource group as hosts named C(SESSION-REPLICA), such as C(train-main1),
-    with connections into their containers, so that any playbook runs inside a session.
-  - Each is in the groups C(cluster_compute_replicas), C(session_NAME), C(role_NAME) and C(host_NAME). What may not be
-    in the name of a group becomes an underscore.
-  - Asks the hosts of the group, which takes as long as one task on them, unless the answer is in the cache. A host that
-    is away is told of in a warning; what its sessions have elsewhere is listed all the same.
+    with connections into their containers, so that any playbook can run inside a session.
+  - Each replica is in the groups C(cluster_compute_replicas), C(session_NAME), C(role_NAME) and C(host_NAME).
+    Characters that are not valid in the name of a group become underscores.
+  - Collects the state from the hosts of the group, which takes as long as one task on them, unless the answer is in the
+    cache. An unreachable host is reported in a warning. Replicas of its sessions on other hosts are still listed.
   - Variables of a replica are C(cluster_compute_session), C(cluster_compute_session_id), C(cluster_compute_replica),
     C(cluster_compute_role), C(cluster_compute_index), C(cluster_compute_rank), C(cluster_compute_local_rank),
     C(cluster_compute_node_rank), C(cluster_compute_size), C(cluster_compute_mode), C(cluster_compute_host),
     C(cluster_compute_address), C(cluster_compute_container), C(cluster_compute_image), C(cluster_compute_ports) and
     C(cluster_compute_status). Environment variables of replicas are not among them.
-  - C(ansible_become) is false for every replica, whatever holds for the site; O(compose) can set it otherwise.
-  - Nothing of the command line that reads this inventory reaches the hosts, extra variables included.
+  - C(ansible_become) is false for every replica, whatever the site sets. O(compose) can change it.
+  - No option of the command line that reads this inventory reaches the hosts, not even extra variables.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -36,14 +37,14 @@ extends_documentation_fragment:
   - inventory_cache
 options:
   plugin:
-    description: Says that the file is for this plugin. The name of the file has to end in C(.sessions.yml).
+    description: Marks the file as one for this plugin. The name of the file has to end in C(.sessions.yml).
     type: str
     required: true
     choices: [cluster_compute.session.sessions]
   site:
     description:
-      - Inventories of the site, in which the hosts of sessions are, as they would be given with C(-i).
-      - A path that is not absolute begins at the folder of this file.
+      - Inventories of the site that contain the hosts of sessions, in the form that C(-i) accepts.
+      - A relative path starts at the directory of this file.
     type: list
     elements: str
     required: true
@@ -52,12 +53,12 @@ options:
     type: str
     default: cluster_compute_hosts
   sessions:
-    description: Names of the only sessions to list; all if empty.
+    description: Names of the only sessions to list. Empty lists all.
     type: list
     elements: str
     default: []
   timeout:
-    description: Seconds for which the hosts may take to answer.
+    description: Maximum number of seconds until the hosts have to answer.
     type: int
     default: 300
 """
@@ -67,7 +68,7 @@ EXAMPLES = r"""
 # plugin: cluster_compute.session.sessions
 # site: [inventories/site]
 
-# One session, remembered for a minute, with a group for each rack and a variable of one's own
+# One session, cached for a minute, with groups by image and status, and your own variable
 plugin: cluster_compute.session.sessions
 site: [/etc/ansible/site]
 sessions: [train]
@@ -127,7 +128,7 @@ FURTHER_VARIABLES = (
     "ansible_become_method",
     "ansible_python_interpreter",
 )
-"""What a connection to a host needs and no plugin lists as a variable of its own."""
+"""Variables that a connection to a host needs, and that no plugin lists."""
 OWN_VARIABLES = ("cluster_compute_state_directory", *HOST_VARIABLES, *SITE_VARIABLES)
 OF_SESSION = {"session": "name", "session_id": "id", "mode": "mode", "size": "size"}
 OF_REPLICA = {
@@ -164,11 +165,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         return super().verify_file(path) and path.endswith((".sessions.yml", ".sessions.yaml"))
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
-        """Add the replicas to the inventory. Raises AnsibleParserError where nothing can be learned of them."""
+        """Add the replicas to the inventory. Raises AnsibleParserError if their state cannot be collected."""
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         place = os.path.realpath(path)
-        if place in self._being_read:  # the site's inventory is the folder that this file is in
+        if place in self._being_read:  # the site's inventory is the directory of this file
             return
         self._being_read.add(place)
         try:
@@ -326,7 +327,7 @@ def _names(entries: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> li
 
 
 def _environment() -> dict[str, str]:
-    """Return what the process that asks the hosts has to see in place of what is set for the one that reads."""
+    """Return the environment for the process that contacts the hosts, in place of that of the reading process."""
     return {
         "ANSIBLE_COLLECTIONS_PATH": os.pathsep.join(map(to_native, AnsibleCollectionConfig.collection_paths)),
         "ANSIBLE_INVENTORY_ENABLED": "ansible.builtin.yaml",
@@ -338,9 +339,9 @@ def _environment() -> dict[str, str]:
 
 
 def _as_data(value: Any) -> Any:
-    """Return data of others, in which nothing is templated.
+    """Return external data, in which nothing is templated.
 
-    Text that holds no template anyway is left without a mark, as `ansible-inventory --list` shows marks.
+    Text without a template is not marked, because `ansible-inventory --list` shows marks.
     """
     if isinstance(value, Mapping):
         return {key: _as_data(item) for key, item in value.items()}
@@ -366,7 +367,7 @@ def _plain(value: Any) -> Any:
 
 
 def _as_yaml(value: Any) -> str:
-    """Return JSON with each text marked as none that is to be templated once more."""
+    """Return JSON in which each text is marked so that it is not templated again."""
     if isinstance(value, Mapping):
         items: Iterable[str] = (f"{json.dumps(key)}: {_as_yaml(item)}" for key, item in value.items())
         return f"{{{', '.join(items)}}}"
