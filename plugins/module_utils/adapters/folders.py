@@ -4,10 +4,10 @@
 
 """Folders and files of the host that sessions mount: opened below an allowed folder, and bind-mounted.
 
-Docker Engine takes a path and follows it anew whenever a container starts, so whoever can write in the folder above
-could put a link there after it was checked. A path is therefore opened here, one name after the other and without
-following links, and what was opened is mounted (by its descriptor, so it is not looked up again) at a place below
-`BIND_MOUNTS` that only root can reach. Containers mount that place.
+Docker Engine resolves a path again whenever a container starts, so a program that can write in the folder above could
+put a link there after the check. A path is therefore opened here, one name after the other and without following links,
+and what was opened is mounted (by its descriptor, so its path is not resolved again) at a place below `BIND_MOUNTS`
+that only root can reach. Containers mount that place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..core.values.paths import is_below
 from .bounded import waiting_for
 
 BIND_MOUNTS = "/run/cluster-compute-data"
-"""Where folders are bind-mounted; gone with the boot. Nothing here is ever removed but empty folders and files."""
+"""Folder of the bind mounts; gone with the boot. Nothing here is ever removed except empty folders and files."""
 
 # mount(2) and umount2(2); the numbers are the same on every machine.
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x1, 0x20, 0x1000, 0x4000, 0x40000
@@ -40,15 +40,15 @@ FLAGS = {
     "nodiratime": 0x800,
     "relatime": 0x200000,
 }
-"""Options of a mount as /proc shows them, which a remount has to name again or they are lost."""
+"""Options of a mount in /proc that a remount has to name again, because it drops them otherwise."""
 
 
 SECONDS = 20.0
-"""For which the file system of a path may say nothing: one that is mounted on first use takes a while."""
+"""Seconds that the file system of a path may take to answer: one that is mounted on first use takes a while."""
 
 
 class FolderError(SessionError):
-    """A folder is not there, not allowed, or cannot be mounted; the message is a full sentence."""
+    """A folder is missing, not allowed, or cannot be mounted; the message is a full sentence."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Mounted:
 
 
 def mounted(pid: int | str = "self") -> list[Mounted]:
-    """Return what is mounted for a process, in the order it was."""
+    """Return the mounts of a process, in the order in which they were made."""
     with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         lines = [line.split(" ") for line in file.read().splitlines()]
     found = []
@@ -75,7 +75,7 @@ def mounted(pid: int | str = "self") -> list[Mounted]:
 
 
 def _plain(text: str) -> str:
-    """Return a name as it is: /proc writes blanks, line breaks and backslashes as octal numbers."""
+    """Return a name in its original form: /proc writes blanks, line breaks and backslashes as octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
@@ -89,16 +89,16 @@ def mount_of(path: str) -> Mounted:
 
 
 def waiting(path: str) -> AbstractContextManager[None]:
-    """Let the process that watches this one give it up where the file system of a path that is mounted hangs."""
+    """Allow the watching process to abandon this one if the file system of a mounted path hangs."""
     return waiting_for(f"the file system of {path} (session_mounts)", SECONDS)
 
 
 @contextmanager
 def opened(path: str, roots: Iterable[str]) -> Iterator[int]:
-    """Give a descriptor (O_PATH) of what *path* is, if that is really below one of *roots* that it is written below.
+    """Yield a descriptor (O_PATH) of *path*, if its real path is below the one of *roots* that it is written below.
 
-    Links on the way are followed once, to learn the real path; that is opened name by name without following any, so
-    one that is put there meanwhile leads nowhere. The roots are the site's own, and trusted.
+    Links on the way are followed once, to learn the real path; that is opened name by name without following any, so a
+    link that is made meanwhile has no effect. The roots are the site's own, and trusted.
     Raises FolderError.
     """
     with waiting(path):
@@ -120,19 +120,19 @@ def _open(path: str, roots: list[str]) -> int:
 
 
 def _wake(path: str) -> None:
-    """Walk *path*, so that what is mounted on first use, by autofs or x-systemd.automount, is mounted.
+    """Walk *path*, so that file systems that are mounted on first use, by autofs or x-systemd.automount, are mounted.
 
-    Neither stat(2) of a folder nor opening it with O_PATH does that (open(2)): they give the empty folder in its place.
+    Neither stat(2) of a folder nor opening it with O_PATH does that (open(2)): they return the empty folder instead.
     """
     with suppress(OSError):
         os.stat(f"{path}/.")
 
 
 def ask_again(path: str) -> None:
-    """Have a file system of a network forget that *path*, or something in it, was not there.
+    """Make a network file system forget that *path*, or something in it, did not exist.
 
-    NFS believes that for half a minute (nfs(5), acdirmin); it asks the server when a folder is opened for reading, the
-    one above first, and not when it is opened with O_PATH.
+    NFS caches that for half a minute (nfs(5), acdirmin). It asks the server again when a folder is opened for reading,
+    the one above first, but not when it is opened with O_PATH.
     """
     for folder in (os.path.dirname(path), path):
         with suppress(OSError):
@@ -160,7 +160,7 @@ def _descend(path: str, top: str, names: list[str]) -> int:
 
 
 def identity(status: os.stat_result) -> tuple[int, int]:
-    """Return what tells a folder or file from all others of this host."""
+    """Return the numbers that identify a folder or file on this host."""
     return status.st_dev, status.st_ino
 
 
@@ -170,7 +170,7 @@ def bind_mount_path(session_id: str, number: int) -> str:
 
 
 def bind_mounts(session_id: str) -> list[str]:
-    """Return the bind mounts of a session that are there, mounted or not."""
+    """Return the places of a session's bind mounts, mounted or not."""
     folder = f"{BIND_MOUNTS}/{session_id}"
     return [f"{folder}/{name}" for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
 
@@ -182,7 +182,7 @@ def bind_mounted_sessions() -> list[str]:
 
 
 def bind_mount(descriptor: int, path: str, read_only: bool) -> None:
-    """Mount what *descriptor* is, with all that is mounted below it, at *path*; read-only all the way down if asked.
+    """Mount what *descriptor* refers to, with all that is mounted below it, at *path*; read-only throughout if asked.
 
     Raises FolderError.
     """
@@ -195,7 +195,7 @@ def bind_mount(descriptor: int, path: str, read_only: bool) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     _mount(f"/proc/self/fd/{descriptor}", path, MS_BIND | MS_REC)
     try:
-        # Or what is unmounted here would be unmounted where it comes from (mount_namespaces(7)).
+        # Otherwise an unmount here would also unmount the source (mount_namespaces(7)).
         _mount(None, path, MS_REC | MS_PRIVATE)
         if read_only:
             # Engines before 25 make only the topmost mount read-only.
@@ -209,7 +209,7 @@ def bind_mount(descriptor: int, path: str, read_only: bool) -> None:
 
 
 def remove_bind_mount(path: str) -> None:
-    """Unmount a bind mount and remove the place it had, with the folders above if nothing else is in them."""
+    """Unmount a bind mount and remove its place, with the folders above if nothing else is in them."""
     release(path)
     for folder in (os.path.dirname(path), BIND_MOUNTS):
         try:
@@ -219,7 +219,7 @@ def remove_bind_mount(path: str) -> None:
 
 
 def release(path: str) -> None:
-    """Unmount a bind mount and remove the place it had, which is empty then. Gone already is fine."""
+    """Unmount a bind mount and remove its place, which is empty then. Gone already is fine."""
     while any(mount.point == path for mount in mounted()):
         _call("umount2", path, os.fsencode(path), MNT_DETACH)
     try:
@@ -237,7 +237,7 @@ def _mount(source: str | None, target: str, flags: int) -> None:
 
 def _call(function: str, place: str, *arguments: bytes | int | None) -> None:
     """Call mount(2) or umount2(2), for which Python has no function of its own."""
-    import ctypes  # most sessions get by without
+    import ctypes  # most sessions do not need it
 
     converted = [ctypes.c_ulong(argument) if isinstance(argument, int) else argument for argument in arguments]
     if getattr(ctypes.CDLL(None, use_errno=True), function)(*converted) != 0:
@@ -289,7 +289,7 @@ def remove_folder(path: str, roots: Iterable[str]) -> None:
 
 
 def write_inside(folder: int, name: str, text: str) -> None:
-    """Write a new file in an open folder, in the place of one that is there. Raises OSError."""
+    """Write a new file in an open folder, replacing an existing one. Raises OSError."""
 
     def write() -> None:
         with suppress(FileNotFoundError):
@@ -304,9 +304,9 @@ def write_inside(folder: int, name: str, text: str) -> None:
 
 
 def read_inside(folder: int, name: str) -> str | None:
-    """Return what a small file in an open folder holds, None where there is none. Raises OSError.
+    """Return the content of a small file in an open folder, None if there is none. Raises OSError.
 
-    Replicas may write there: of a pipe, for whose other end one would wait, nothing is read.
+    Replicas may write there: a pipe is not read, because that would wait for its other end.
     """
     found: list[str] = []
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -334,7 +334,7 @@ def remove_inside(folder: int, name: str) -> None:
 
 
 def _as_root_or_owner(folder: int, act: Callable[[], None]) -> None:
-    """Do something in a folder; where root may not, as on NFS with root_squash, do it as the folder's owner."""
+    """Do something in a folder; if root may not, as on NFS with root_squash, do it as the folder's owner."""
     try:
         act()
         return
@@ -365,7 +365,7 @@ def mode_of(status: os.stat_result) -> str:
 
 
 def path_facts(path: str) -> dict[str, Any]:
-    """Return what planning needs to know of a path that a session is to mount (`core.data`)."""
+    """Return the facts that planning needs of a path that a session is to mount (`core.data`)."""
     _wake(path)
     real = os.path.realpath(path)
     parts = [part for part in path.split("/") if part]

@@ -4,9 +4,9 @@
 
 """Send one image from one host to another: a connection that both ends can trust, and a server that ends by itself.
 
-The server shows a certificate made for this one transfer; the receiver takes no other than the one whose fingerprint it
-was told, and only then names the token without which the server sends nothing. Inside, the archive goes as frames: a
-length of four bytes, then so many bytes. The length 0 ends it, so that one that was cut off is never taken for whole.
+The server shows a certificate made for this one transfer. The receiver accepts only the certificate with the expected
+fingerprint, and only then sends the token without which the server sends nothing. The archive is sent as frames: a
+length of four bytes, then so many bytes. The length 0 ends it, so that a truncated archive never counts as complete.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from . import link
 from .background import run_in_background, start_of
 
 WAIT = 1800
-"""Seconds for which a server waits for its receiver, whose turn may come late where Ansible has few forks."""
+"""Seconds for which a server waits for its receiver, whose turn may come late if Ansible has few forks."""
 LONGEST = 4 * 3600
 """Seconds after which a server ends whatever it is doing."""
 CONNECT = 10
-"""Seconds for a connection, and for what both sides say first."""
+"""Seconds for a connection, and for the first message of both sides."""
 PAUSE = 0.2
-"""Seconds after which a server that waits looks whether it sends by now."""
+"""Seconds after which a waiting server checks whether it sends by now."""
 MOST_STRANGERS = 100
-"""Connections of which a server does not know yet who it is; more are closed at once."""
+"""Connections that a server holds before it knows who they are from; more are closed at once."""
 STALL = 600
 """Seconds without a byte after which a transfer is given up: an engine packs a large image before it sends it."""
 PORT_WAIT = 30
-"""Seconds for which a server waits for a port that others use."""
+"""Seconds for which a server waits for a port that other programs use."""
 FRAME = struct.Struct("!I")
 FAILURE = 2**32 - 1
-"""In place of a length: the sender's engine failed, and why follows up to the end."""
+"""Sent instead of a length: the sender's engine failed, and the reason follows up to the end."""
 LONGEST_REASON = 2000
 LARGEST_FRAME = 64 * 1024**2
 PROCESS_NAME = "cc-image-server"
-"""What ps(1) shows of a server; at most 15 characters (proc(5), comm)."""
+"""Name of a server in ps(1); at most 15 characters (proc(5), comm)."""
 
 
 class StreamError(SessionError):
@@ -57,7 +57,7 @@ class StreamError(SessionError):
 def listen(address: str, first: int, last: int) -> socket.socket:
     """Return a socket that listens on *address*, on the first port from *first* to *last* that is free.
 
-    Raises StreamError where all are taken for `PORT_WAIT` seconds, or the address is not this host's.
+    Raises StreamError if all are taken for `PORT_WAIT` seconds, or if the address is not this host's.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     vrf = link.vrf_of(address)
@@ -131,9 +131,9 @@ def identity() -> tuple[ssl.SSLContext, str]:
 def serve_in_background(
     listener: socket.socket, context: ssl.SSLContext, expected: str, chunks: Callable[[], Iterator[bytes]]
 ) -> dict[str, int]:
-    """Start a process that sends *chunks* to the first who names the token *expected*, then ends.
+    """Start a process that sends *chunks* to the first client that sends the token *expected*, then ends.
 
-    Returns what tells the process from others: its number and when it was started (proc(5), stat).
+    Returns what identifies the process: its number and when it was started (proc(5), stat).
     """
 
     def work() -> None:
@@ -149,7 +149,7 @@ def serve_in_background(
 def _serve(
     listener: socket.socket, context: ssl.SSLContext, expected: str, chunks: Callable[[], Iterator[bytes]]
 ) -> None:
-    """Send *chunks* to the first who names the token; who connects and says nothing keeps nobody from it."""
+    """Send *chunks* to the first client with the token; clients that connect and send nothing block no others."""
     deadline = time.monotonic() + WAIT
     free, first = threading.Semaphore(MOST_STRANGERS), threading.Lock()
     chosen, done = threading.Event(), threading.Event()
@@ -202,7 +202,7 @@ def _send(connection: ssl.SSLSocket, chunks: Callable[[], Iterator[bytes]]) -> N
 
 
 def _watch(connection: socket.socket) -> None:
-    """Notice within a minute that the other host is gone, however long it may say nothing while it is there."""
+    """Detect within a minute that the other host is gone, however long it may be silent while it is there."""
     connection.settimeout(STALL)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
@@ -214,14 +214,14 @@ class Incoming:
     """An image on its way to this host; iterating yields the archive. count: the bytes that came so far."""
 
     def __init__(self, address: str, port: int, fingerprint: str, secret: str, source: str | None = None) -> None:
-        """Connect. Raises StreamError where nobody answers, or somebody else than was told.
+        """Connect. Raises StreamError if nothing answers, or another program than expected.
 
         source: the address of this host to connect from, None for any.
         """
         self.count = 0
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # Whom it talks to is known by the fingerprint alone, which came over Ansible's own connections.
+        # The other side is known only by its fingerprint, which came over Ansible's own connections.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         try:
@@ -248,7 +248,7 @@ class Incoming:
         self._connection.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the archive. Raises StreamError where it is not whole."""
+        """Yield the archive. Raises StreamError if it is not complete."""
         while True:
             (size,) = FRAME.unpack(_read(self._connection, FRAME.size))
             if size == 0:
@@ -259,7 +259,7 @@ class Incoming:
                     reason += more
                 raise StreamError(f"it failed: {reason.decode('utf-8', 'replace')}")
             if size > LARGEST_FRAME:
-                raise StreamError("it sends what no image is")
+                raise StreamError("it sends something that is not an image")
             chunk = _read(self._connection, size)
             self.count += size
             yield chunk
@@ -272,7 +272,7 @@ class Incoming:
 
 
 def _read(connection: ssl.SSLSocket, size: int) -> bytes:
-    """Return exactly *size* bytes. Raises StreamError where fewer come."""
+    """Return exactly *size* bytes. Raises StreamError if fewer come."""
     found = bytearray(size)
     view, have = memoryview(found), 0
     try:

@@ -5,7 +5,7 @@
 
 The lock is an flock(2) on the state directory, held for the time of one read and one durable write, never while
 anything else is asked. A host that holds nothing has no ledger file. Time is CLOCK_BOOTTIME within one boot
-(clock_gettime(2)), so a wrong or a changed calendar clock has no say in leases.
+(clock_gettime(2)), so a wrong or a changed calendar clock does not affect leases.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ LOCK_DEADLINE = 30.0
 """Seconds to wait for the lock, which is held for milliseconds: longer means that something is wrong with the host."""
 
 REMOVALS = "/run"
-"""Where it is kept when which name was torn down here; gone with the boot, as is whoever was at work before."""
+"""File of the recent teardowns by name; gone with the boot, like every run that was at work before."""
 LOOK_SECONDS = 300
-"""For how long hosts are looked at: what another host had of a session may be so much older than this host's look."""
+"""How long it may take to collect the facts of all hosts: facts of another host may be so much older than this
+one's."""
 REMOVAL_SECONDS, MOST_REMOVALS = 86400.0, 500
-"""For how long a teardown is remembered, which is longer than a verb is at work, and how many of them."""
+"""How long a teardown is remembered, which is longer than a verb is at work, and how many teardowns."""
 
 
 class LedgerError(SessionError):
@@ -46,7 +47,7 @@ class LedgerError(SessionError):
 def boot_id() -> str:
     """Return the identity of this boot: that of the kernel's (random(4)) and the start of the first process (proc(5)).
 
-    A host that shares its kernel, as those of the lab do, reboots without the kernel's boot changing.
+    A host that shares its kernel, like those of the lab, reboots while the kernel's identity stays the same.
     """
     kernel = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     first_process = Path("/proc/1/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
@@ -60,12 +61,12 @@ class DamagedLedger(LedgerError):
 
 
 def refused_change(claim: Claim, reasons: Iterable[str]) -> str:
-    """Return how it is said that a session cannot have on this host what it would change to."""
+    """Return the message that a session cannot have on this host what it would change to."""
     return f"Session {claim.session_name} does not have the place on this host that it needs: {' '.join(reasons)}"
 
 
 def key_of(state_directory: str) -> str:
-    """Return what names a state directory where things of several lie."""
+    """Return a name for a state directory, for places that hold files of several."""
     return hashlib.sha256(os.path.abspath(state_directory).encode()).hexdigest()[:16]
 
 
@@ -79,10 +80,10 @@ class LedgerFile:
         clock: Callable[[], float] | None = None,
         forgiving: bool = False,
     ) -> None:
-        """Take the ledger in *state_directory*.
+        """Use the ledger in *state_directory*.
 
-        forgiving: reading takes a damaged ledger for an empty one, where something has to be done although it is
-        damaged: repair, teardown. Nothing is ever held or given back in a damaged one.
+        forgiving: a damaged ledger is read as an empty one, for verbs that have to work although it is damaged: repair,
+        teardown. Nothing is ever held or released in a damaged one.
         """
         self._forgiving = forgiving
         self.path = Path(state_directory) / "ledger.json"
@@ -100,7 +101,7 @@ class LedgerFile:
             raise
 
     def expired(self) -> dict[str, Reservation]:
-        """Return the reservations that have run out and that nobody has written over yet; they hold nothing."""
+        """Return the expired reservations that are still in the file; they hold nothing."""
         try:
             entries = self._load()
         except DamagedLedger:
@@ -118,9 +119,9 @@ class LedgerFile:
     ) -> ClaimAnswer:
         """Lease *claim* for *seconds* if it fits now, and return the answer.
 
-        lease_owner: the run that asks. Its own lease is renewed; a session that runs keeps what it has; what another
-        run holds for the same session is refused. The name alone does not take the place of what holds more: a machine
-        may be two hosts of the inventory.
+        lease_owner: the run that asks. Its own lease is renewed; a running session keeps what it has; a lease of
+        another run for the same session is a conflict. A lease of the name alone does not replace one that holds more:
+        one machine may be two hosts of the inventory.
         """
         with self._locked() as ledger:
             held = ledger.get(claim.session_id)
@@ -137,7 +138,7 @@ class LedgerFile:
             return answer
 
     def advance(self, session_id: str, stage: str, seconds: float, lease_owner: str) -> None:
-        """Take a reservation to *stage*. Raises LedgerError where it is gone: its lease ran out or was given back."""
+        """Take a reservation to *stage*. Raises LedgerError if it is gone: its lease expired or was released."""
         with self._locked() as ledger:
             held = self._own(ledger, session_id, lease_owner)
             advanced = rules.advance(held, stage, self._clock(), seconds)
@@ -146,7 +147,7 @@ class LedgerFile:
                 self._store(ledger)
 
     def require(self, session_id: str, lease_owner: str) -> None:
-        """Raise LedgerError unless the session holds its place, by this run or because it runs."""
+        """Raise LedgerError if the session does not hold its place, neither by this run nor because it runs."""
         self._own(self.read(), session_id, lease_owner)
 
     def _own(self, ledger: dict[str, Reservation], session_id: str, lease_owner: str) -> Reservation:
@@ -162,8 +163,8 @@ class LedgerFile:
     def commit(self, claim: Claim, lease_owner: str | None) -> None:
         """Hold *claim* until its session is torn down.
 
-        lease_owner: the run that holds it so far; None for a running session, which the ledger may not know.
-        Raises LedgerError where *lease_owner* does not hold it any more, or another session has what is claimed.
+        lease_owner: the run that holds it so far; None for a running session, which may be missing from the ledger.
+        Raises LedgerError if *lease_owner* does not hold it any more, or another session has what is claimed.
         """
         with self._locked() as ledger:
             if lease_owner is not None:
@@ -181,11 +182,10 @@ class LedgerFile:
         change_id: str | None = None,
         lease_owner: str | None = None,
     ) -> None:
-        """Hold what a session that runs takes while it goes from what it has to *claim*, until it is torn down.
+        """Hold what a running session takes while it goes from what it has to *claim*, until it is torn down.
 
         change_id: under which *lease_owner* has leased what it needs beyond; that becomes the session's. Raises
-        LedgerError where that has run out, and what it needs is not free of *allocatable*, or nobody says how much
-        that is.
+        LedgerError if that lease has expired, and what it needs is not free within *allocatable*, or that is not known.
         """
         with self._locked() as ledger:
             wanted, reasons = rules.amended(claim, ledger, untracked, allocatable, change_id, lease_owner)
@@ -198,16 +198,16 @@ class LedgerFile:
             self._store(ledger)
 
     def release(self, session_id: str, lease_owner: str | None = None) -> bool:
-        """Give back what a session holds here; return whether it held anything.
+        """Release what a session holds here; return whether it held anything.
 
-        lease_owner: release only what this run holds, and nothing of a session that runs.
+        lease_owner: release only what this run holds, and nothing of a running session.
         """
         if not self.path.exists() and not self._unfinished():
             return False
         with self._locked() as ledger:
             held = ledger.get(session_id)
             if held is None and session_id in self._load():
-                self._store(ledger)  # it had run out
+                self._store(ledger)  # it had expired
                 return True
             if held is None or (
                 lease_owner is not None and (held.stage == claims.COMMITTED or held.lease_owner != lease_owner)
@@ -218,7 +218,7 @@ class LedgerFile:
             return True
 
     def now(self) -> float:
-        """Return the time of the clock by which this host counts."""
+        """Return the time of the clock that leases on this host use."""
         return self._clock()
 
     def remember_removal(self, session_name: str, lease_owner: str | None) -> None:
@@ -232,9 +232,9 @@ class LedgerFile:
                 del kept[key]
 
     def was_removed(self, name: str, session_id: str, looked: float | None, lease_owner: str | None) -> bool:
-        """Tell whether the name of a session was torn down here, by another run, since a run looked at this host.
+        """Tell whether another run has torn down the name of a session here since a run collected this host's facts.
 
-        A session that was let in since then is one that was asked for after the teardown.
+        A session that was admitted since then was requested after the teardown.
         """
         if looked is None or not self._removals.exists():
             return False
@@ -243,7 +243,7 @@ class LedgerFile:
         return bool(when > looked and (by is None or by != lease_owner) and admitted != session_id)
 
     def admit(self, name: str, session_id: str) -> None:
-        """Let a session in under a name that was torn down before it was asked for."""
+        """Admit a session under a name that was torn down before the session was requested."""
         if self._removals.exists():
             with self._remembered() as kept:
                 if name in kept:
@@ -251,7 +251,7 @@ class LedgerFile:
 
     @contextmanager
     def _remembered(self) -> Iterator[dict[str, Any]]:
-        """Yield when each name was torn down, by whom, and what was let in since; write back what has changed."""
+        """Yield when each name was torn down, by which run, and what was admitted since; store what has changed."""
         with os.fdopen(os.open(self._removals, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
             _lock(file.fileno(), self._removals)
             text = file.read()
@@ -271,8 +271,8 @@ class LedgerFile:
             raise LedgerError(f"The ledger {self.path} cannot be read: {error}") from error
         except (ValueError, RecursionError, InvalidLedger) as error:
             raise DamagedLedger(
-                f"The ledger {self.path} is damaged: {error} The repair playbook sets it aside and makes it anew from "
-                "the sessions that run."
+                f"The ledger {self.path} is damaged: {error} The repair playbook sets it aside and makes a new one "
+                "from the sessions that run."
             ) from error
 
     def _store(self, ledger: dict[str, Reservation]) -> None:
@@ -282,12 +282,12 @@ class LedgerFile:
         write_file(self.path, json.dumps(rules.write_ledger(ledger), separators=(",", ":")) + "\n", mode=0o600)
 
     def _unfinished(self) -> list[Path]:
-        """Return what writers left beside the ledger; under the lock there is no other writer, so they were killed."""
+        """Return files that writers left beside the ledger; under the lock none is at work, so they were killed."""
         return list(self.path.parent.glob(f".{self.path.name}.*"))
 
     @contextmanager
     def _locked(self) -> Iterator[dict[str, Reservation]]:
-        """Hold the lock, remove what a writer left that was killed, and yield the live reservations."""
+        """Hold the lock, remove files of killed writers, and yield the live reservations."""
         make_directory(self.path.parent)
         descriptor = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -300,7 +300,7 @@ class LedgerFile:
 
 
 def _removals_in(text: str) -> dict[str, Any]:
-    """Return what is remembered of teardowns; a file that was cut off tells nothing."""
+    """Return the remembered teardowns; a truncated file contains none."""
     with suppress(ValueError):
         found = json.loads(text)
         return found if isinstance(found, dict) else {}
@@ -316,9 +316,9 @@ def _lock(descriptor: int, path: Path) -> None:
 
 
 def take_lock(descriptor: int, seconds: float) -> bool:
-    """Take the lock of a file, which the kernel gives back when that is closed, however the process ends.
+    """Take the lock of a file, which the kernel releases when that is closed, however the process ends.
 
-    Returns whether nobody else had it for *seconds*.
+    Returns whether it was free within *seconds*.
     """
     deadline = time.monotonic() + seconds
     while True:

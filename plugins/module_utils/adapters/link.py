@@ -30,14 +30,14 @@ from .command import run_command
 
 ALIAS_PREFIX = "cluster-compute "
 TUNNEL_PREFIX = "cct"
-"""What the names of links begin with that other links of a session lie on."""
+"""Beginning of the names of links on which other links of a session are based."""
 
 
 VXLAN_PORT = 4789
-"""UDP port of VXLAN (IANA), which a site may set otherwise."""
+"""UDP port of VXLAN (IANA); a site may set another."""
 
 Links = list[dict[str, Any]]
-"""What iproute2 says of each link."""
+"""iproute2's description of each link."""
 
 PROBE = (
     "link add name cc-vxlan type vxlan id 1 dstport 4789\n"
@@ -45,11 +45,11 @@ PROBE = (
     "link add name cc-macvlan link cc-vxlan type macvlan mode bridge\n"
 )
 """Links of the kinds that a session's network is made of, for iproute2 in a namespace that ends with it; the role
-prepare_hosts tries the same."""
+prepare_hosts tests the same."""
 
 
 class LinkError(SessionError):
-    """iproute2 refused; the message holds the command and what it said."""
+    """iproute2 failed; the message contains the command and its output."""
 
 
 class PortTaken(LinkError):
@@ -110,10 +110,10 @@ def delete_interface(pid: int, address: str) -> None:
 
 @dataclass(frozen=True)
 class Vxlan:
-    """One VXLAN device as the plan wants it. *port* is the UDP port, *mtu* in bytes, *alias* marks the owner.
+    """One VXLAN device of the plan. *port* is the UDP port, *mtu* in bytes, *alias* marks the owner.
 
-    *device* is the link it goes through where *local* is an address that is valid on that link only, or the VRF of
-    *local*: packets take the routes of the VRF then, and come from there alone.
+    *device* is the link it goes through if *local* is an address that is valid only on that link, or the VRF of
+    *local*: packets then take the routes of the VRF, and are accepted only from there.
     """
 
     name: str
@@ -135,7 +135,7 @@ class Peer:
 
 
 def session_alias(session_id: str, session_name: str) -> str:
-    """Return the interface alias that says which session a link belongs to."""
+    """Return the interface alias that marks a link as a session's."""
     return f"{ALIAS_PREFIX}{session_id} {session_name}"
 
 
@@ -152,9 +152,9 @@ def session_links(links: Links | None = None) -> dict[str, tuple[str, str]]:
 
 
 def details() -> Links:
-    """Return every link of this host with its addresses and all that the kernel says of it.
+    """Return every link of this host with its addresses and all properties that the kernel reports.
 
-    Functions that take ``links`` take this, for who asks several of them; without it they look themselves.
+    Functions that take ``links`` take this, for callers of several of them; without it they collect it themselves.
     """
     return _json(["ip", "-j", "-d", "address", "show"])
 
@@ -169,7 +169,7 @@ def _addresses(links: Links) -> list[dict[str, Any]]:
 
 
 def read_vxlan(name: str) -> Vxlan | None:
-    """Return the VXLAN device called *name* as it is, or None. Raises LinkError if *name* is another kind of link."""
+    """Return the present VXLAN device called *name*, or None. Raises LinkError if *name* is another kind of link."""
     for link in details():
         if link["ifname"] != name:
             continue
@@ -207,11 +207,11 @@ def create_vxlan(link: Vxlan) -> None:
 
 
 SOCKET_SETTINGS = ("external", "gbp", "gpe", "udp_zero_csum6_rx", "remcsum_rx", "vnifilter", "localbind")
-"""What VXLAN devices have to have in common that take packets at one UDP port (linux/net/vxlan.h, VXLAN_F_RCV_FLAGS);
-those of sessions have none of it."""
+"""Flags that VXLAN devices must have in common to share one UDP port (linux/net/vxlan.h, VXLAN_F_RCV_FLAGS); those of
+sessions have none of them."""
 SOURCE_PORTS = (32768, 33792)
-"""UDP ports that packets of a VXLAN come from, of which each flow inside it gets one: enough to spread them over paths
-and queues, and few enough that no replica fills the table of connections by them."""
+"""UDP source ports of a VXLAN's packets, of which each flow inside it gets one: enough to spread them over paths and
+queues, and few enough that no replica fills the table of connections with them."""
 IN_USE = "Address already in use"
 KERNEL = "something else than a program of this host"
 """The holder of a port at which no process has a socket."""
@@ -220,7 +220,7 @@ PAUSES = (0.0, 0.05, 0.2)
 
 
 def port_holder(port: int, links: Links, local: str | None = None) -> str:
-    """Return who holds UDP *port*, so that no overlay of a session can have it here; empty where one can.
+    """Return what holds UDP *port*, so that no overlay of a session can have it here; empty if one can.
 
     local: the underlay address. A socket in a VRF and one outside of every VRF exclude each other.
     """
@@ -228,8 +228,8 @@ def port_holder(port: int, links: Links, local: str | None = None) -> str:
     for pause in PAUSES:
         if holder != KERNEL:
             break
-        # The overlay of another session may have come since the links were read, or be on its way: the kernel opens
-        # the socket of a VXLAN before it shows the link as up, and closes it while it goes.
+        # The overlay of another session may have come since the links were read, or be in the making: the kernel opens
+        # the socket of a VXLAN before it shows the link as up, and closes it while it is removed.
         time.sleep(pause)
         holder = _port_holder(port, details(), local)
     return holder
@@ -263,7 +263,7 @@ def _lower(vxlan: Mapping[str, Any]) -> object:
 
 
 def why_no_port(port: int, links: Links, local: str | None = None) -> str:
-    """Return why overlays of sessions cannot have UDP *port* on this host, in full sentences; empty where they can."""
+    """Return why overlays of sessions cannot have UDP *port* on this host, in full sentences; empty if they can."""
     holder = port_holder(port, links, local)
     return holder and (
         f"UDP port {port}, which overlays of sessions need (cluster_compute_vxlan_port), is held by {holder}. Give "
@@ -272,13 +272,13 @@ def why_no_port(port: int, links: Links, local: str | None = None) -> str:
 
 
 def port_error(error: LinkError, port: int, local: str) -> LinkError:
-    """Return *error*, or what says who holds the port of a VXLAN where it could not be had."""
+    """Return *error*, or an error that names what holds the port of a VXLAN if it was not available."""
     why = why_no_port(port, details(), local) if IN_USE in str(error) else ""
     return PortTaken(why) if why else error
 
 
 def _program_at(port: int) -> str:
-    """Return name and number of a process with a socket at UDP *port* (proc(5)); empty where none is to be found."""
+    """Return name and number of a process with a socket at UDP *port* (proc(5)); empty if none is found."""
     sockets = {f"socket:[{row[9]}]" for row in _rows("udp") + _rows("udp6") if row[1].endswith(f":{port:04X}")}
     for path in glob.iglob("/proc/[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
@@ -292,8 +292,8 @@ def _program_at(port: int) -> str:
 def add_link(name: str, kind: list[str], alias: str) -> None:
     """Make the link *name* of *kind*, as ip-link(8) takes it, and mark it with *alias*.
 
-    The kernel takes no alias with a new link. One program does both, so that no link is left without an owner where who
-    called it is killed.
+    The kernel accepts no alias with a new link. One program does both, so that no link is left without an owner if its
+    caller is killed.
     """
     try:
         run(["ip", "-batch", "-"], f'link add name {name} {" ".join(kind)}\nlink set dev {name} alias "{alias}"\n')
@@ -334,8 +334,8 @@ def change_peers(
 ) -> None:
     """Apply (to remove, to add) of the forwarding and of the neighbour entries, each in one batch.
 
-    Removing comes first, because a MAC that moves to another endpoint has to leave the old one. device: the link that
-    the endpoints are reached through, where it is a certain one.
+    Removals come first, because a MAC that moves to another endpoint has to leave the old one. device: the link through
+    which the endpoints are reached, if it is a particular one.
     """
     remove, add = forwarding
     via = "" if device is None else f" via {device}"
@@ -362,14 +362,14 @@ def addresses(links: Links) -> list[str]:
 
 
 MOST_ROUTES = 64
-"""Peers whose routes are asked for each by itself, where some have none."""
+"""Number of peers up to which routes are requested one by one, if some have none."""
 
 
 def ways(peers: Iterable[str], local: str | None = None, vrf: str = "") -> dict[str, list[dict[str, Any]]]:
     """Return by peer the ways that packets to it take, more than one where a route has several next hops.
 
-    Each has dev, and mtu where the route has one of its own. local: the address that they are sent from, as a rule may
-    choose the route by it. vrf: the one of *local*. A peer to which no route leads has none.
+    Each has dev, and mtu if the route has one of its own. local: the address that packets are sent from, since a rule
+    may choose the route by it. vrf: the one of *local*. A peer without a route has none.
     """
     how = (f" from {local}" if local else "") + (f" vrf {vrf}" if vrf else "")
     wanted = {peer: f"route get fibmatch {peer}{how}" for peer in peers}
@@ -377,7 +377,7 @@ def ways(peers: Iterable[str], local: str | None = None, vrf: str = "") -> dict[
         lines = run(["ip", "-j", "-batch", "-"], "".join(f"{line}\n" for line in wanted.values())).splitlines()
         found = dict(zip(wanted, map(json.loads, lines)))
     except LinkError:
-        # One after the other takes its time, as before the network is up.
+        # One by one takes its time, as before the network is up.
         found = {peer: _route(line.split()) for peer, line in itertools.islice(wanted.items(), MOST_ROUTES)}
     return {peer: [way for route in found.get(peer, ()) for way in _next_hops(route)] for peer in wanted}
 
@@ -400,12 +400,12 @@ def _next_hops(route: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def arrivals(local: str | None, peers: Iterable[str]) -> tuple[str, ...]:
-    """Return the interfaces by which packets of *peers* may come, as firewall rules call them, sorted.
+    """Return the interfaces by which packets of *peers* may come, in the form for firewall rules, sorted.
 
-    Those by which this host sends to them, and the one that has *local*, this host's own address among theirs. An
-    address that routing brings here, on the loopback or a dummy interface, may be reached by any port of the host,
-    also by one that is down now. What comes by a port of a VRF is shown to rules as coming by the VRF (Linux,
-    Documentation/networking/vrf). None where no peer is known and nothing tells.
+    These are the interfaces by which this host sends to them, and the one that has *local*, this host's own address. An
+    address that routing brings here, on the loopback or a dummy interface, may be reached by any port of the host, also
+    by one that is down now. To rules, packets that come by a port of a VRF seem to come by the VRF (Linux,
+    Documentation/networking/vrf). None if no peer is known and nothing shows the interfaces.
     """
     links = details()
     if vrf := vrf_of(local, links):
@@ -433,12 +433,12 @@ def _kind(link: Mapping[str, Any]) -> str:
 
 
 def _carries_nothing(link: Mapping[str, Any]) -> bool:
-    """Tell whether no packet comes or goes by a link, whatever addresses it has."""
+    """Tell whether a link carries no packets, whatever addresses it has."""
     return "LOOPBACK" in link.get("flags", ()) or _kind(link) == "dummy"
 
 
 def _is_routed(link: Mapping[str, Any]) -> bool:
-    """Tell whether it is by routing that others reach the addresses of a link."""
+    """Tell whether others reach the addresses of a link by routing."""
     return _carries_nothing(link) or _kind(link) == "vrf"
 
 
@@ -447,7 +447,7 @@ PORT_KINDS = ("", "bond", "vlan", "team")
 
 
 def _is_port(link: Mapping[str, Any]) -> bool:
-    """Tell whether a link is a way out of this machine by itself: no part of another, nor of containers."""
+    """Tell whether a link leads out of this machine by itself, not as a part of another link or of containers."""
     return _kind(link) in PORT_KINDS and "master" not in link and not _carries_nothing(link)
 
 
@@ -467,8 +467,8 @@ def underlay(wanted: str | None, links: Links) -> dict[str, Any]:
     """Return the address, interface and MTU that tunnels of this host use: {"address", "interface", "mtu"}.
 
     *wanted* is an address of this host; without it the source address of the default route is taken, and on a host
-    that has none, its only global address. The interface is the first by which others are reached from there, the MTU
-    the least of all those. Raises LinkError when there is no such address, no way, or the choice is not clear.
+    without such a route its only global address. The interface is the first by which others are reached from there, the
+    MTU the smallest of all those. Raises LinkError if there is no such address, no route, or no clear choice.
     """
     links = [link for link in links if "UP" in link["flags"]]
     found = [
@@ -497,7 +497,7 @@ def underlay(wanted: str | None, links: Links) -> dict[str, Any]:
 
 
 def _underlay(address: str, link: Mapping[str, Any], links: Links) -> dict[str, Any]:
-    """Return what tunnels use that end at an address of *link*."""
+    """Return the values for tunnels that end at an address of *link*."""
     vrf = _vrf_of(link, links)
     mtus = {entry["ifname"]: int(entry["mtu"]) for entry in links}
     ways_out = _ways_by_routing(address, links, vrf) if _is_routed(link) else _ways_beside(address, link, mtus, vrf)
@@ -529,7 +529,7 @@ def _ways_beside(address: str, link: Mapping[str, Any], known: Collection[str], 
 def _ways_by_routing(address: str, links: Links, vrf: str) -> list[dict[str, Any]]:
     """Return the ways by which a host with an address that is only routed reaches others.
 
-    All by a gateway or to a single address, and the default route where there are no others.
+    These are all routes by a gateway or to a single address, and the default route if there are no others.
     """
     usable = {link["ifname"] for link in links if not _is_routed(link) and _vrf_of(link, links) == vrf}
     family = "-6" if ":" in address else "-4"
@@ -552,7 +552,7 @@ def _vrf_of(link: Mapping[str, Any], links: Links) -> str:
 
 
 def vrf_of(local: str | None, links: Links | None = None) -> str:
-    """Return the VRF in which this host has the address *local*; empty where it is in none, or not of this host."""
+    """Return the VRF in which this host has the address *local*; empty if it is in none, or not of this host."""
     if not local:
         return ""
     every = details() if links is None else links
@@ -560,7 +560,7 @@ def vrf_of(local: str | None, links: Links | None = None) -> str:
 
 
 def enter_vrf(channel: socket.socket, vrf: str) -> None:
-    """Have a socket use the addresses and routes of *vrf*; nothing is changed where that is empty. Raises OSError."""
+    """Make a socket use the addresses and routes of *vrf*; nothing is changed if that is empty. Raises OSError."""
     if vrf:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, vrf.encode())
 
@@ -592,7 +592,7 @@ def listening_ports() -> list[dict[str, Any]]:
 
 
 def _rows(name: str) -> list[list[str]]:
-    """Return the rows of a table of sockets; none where the kernel does not have it."""
+    """Return the rows of a table of sockets; none if the kernel does not have it."""
     try:
         with open(f"/proc/net/{name}", encoding="ascii") as table:
             return [line.split() for line in table.readlines()[1:]]

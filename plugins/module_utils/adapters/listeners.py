@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which TCP sockets listen in the network of a process.
+"""TCP sockets that listen in the network of a process.
 
-The kernel is asked for those that listen alone (sock_diag(7)), by a socket that was made in that network. A file of
-/proc/PID/net is made by a walk through the table of all connections of the machine, of half a million places where it
-has much memory: 9 milliseconds in place of 0.2, for each look at each replica.
+The kernel is asked only for listening sockets (sock_diag(7)), by a socket that was made in that network. To make a file
+of /proc/PID/net it would walk through the table of all connections of the machine, which has half a million places if
+the machine has much memory: 9 milliseconds instead of 0.2, for each check of each replica.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _SOCK_DIAG, _BY_FAMILY, _DUMP, _ERROR, _DONE = 4, 20, 0x301, 2, 3
-"""Of linux/netlink.h and linux/sock_diag.h: protocol, kind of a request, its flags, and what may answer."""
+"""From linux/netlink.h and linux/sock_diag.h: protocol, kind of a request, its flags, and possible answers."""
 _NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of sched.h."""
 _LISTEN = 10
@@ -28,7 +28,7 @@ _LISTEN = 10
 
 
 class Listener(NamedTuple):
-    """A socket that listens. inode: by which the files of its process name it (proc(5))."""
+    """A socket that listens. inode: its name in the files of its process (proc(5))."""
 
     address: str
     port: int
@@ -59,14 +59,14 @@ def taken_ports(pid: int) -> set[int]:
 
 
 def listeners(pid: int) -> list[Listener]:
-    """Return what listens in the network of process *pid*; nothing where it has just ended."""
-    from concurrent.futures import ThreadPoolExecutor  # which a look at a host can do without
+    """Return the listening sockets in the network of process *pid*; none if it has just ended."""
+    from concurrent.futures import ThreadPoolExecutor  # not needed for the facts of a host
 
     try:
         # A thread of its own is in another network until it ends; the process stays where it is (setns(2)).
         with ThreadPoolExecutor(1) as pool, pool.submit(_socket_in_network_of, pid).result() as asking:
             return [found for family in (socket.AF_INET, socket.AF_INET6) for found in _listening(asking, family)]
-    except OSError:  # who is not root, or a kernel without it
+    except OSError:  # not root, or a kernel without it
         return list(_in_tables(pid))
 
 
@@ -81,7 +81,7 @@ def _socket_in_network_of(pid: int) -> socket.socket:
 
 
 def _listening(asking: socket.socket, family: int) -> Iterator[Listener]:
-    """Yield what the kernel tells of the sockets of a family that listen. Raises OSError."""
+    """Yield the listening sockets of a family that the kernel reports. Raises OSError."""
     asking.send(struct.pack("=IHHIIBBHI48x", 72, _BY_FAMILY, _DUMP, 0, 0, family, socket.IPPROTO_TCP, 0, 1 << _LISTEN))
     while True:
         answer = asking.recv(65536)

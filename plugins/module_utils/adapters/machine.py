@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What this machine says of itself: its clock, its disks, its kernel. Nothing here changes anything."""
+"""Properties of this machine: its clock, its disks, its kernel. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIMEX_SIZE = 512
 
 
 def is_unsynchronized() -> bool | None:
-    """Tell whether nothing keeps the clock right, as the kernel knows it; None where it does not say."""
+    """Tell whether nothing synchronizes the clock, according to the kernel; None if that is not known."""
     timex = ctypes.create_string_buffer(_TIMEX_SIZE)
     if ctypes.CDLL(None, use_errno=True).adjtimex(timex) < 0:
         return None
@@ -28,7 +28,7 @@ def is_unsynchronized() -> bool | None:
 
 
 def disk(path: str) -> dict[str, Any]:
-    """Return how much is free where *path* is, or would be made: bytes, and files where the file system counts them."""
+    """Return the free space of the file system of *path*, existing or not: bytes, and files if they are counted."""
     there = Path(path)
     while not there.exists() and there != there.parent:
         there = there.parent
@@ -43,10 +43,10 @@ def disk(path: str) -> dict[str, Any]:
 
 
 def hardware_name() -> str:
-    """Return what the firmware names this machine by, of a virtual one its hypervisor; empty where it does not.
+    """Return the machine's identity in its firmware, for a virtual machine in its hypervisor; empty if there is none.
 
-    No copy of a disk takes it along, as it does /etc/machine-id and the engine's own id, and it stays when hosts are
-    booted or get other network cards.
+    Unlike /etc/machine-id and the engine's own id it is not copied with a disk, and it stays when hosts are booted or
+    get other network adapters.
     """
     for path in ("/sys/class/dmi/id/product_uuid", "/proc/device-tree/serial-number"):
         try:
@@ -59,7 +59,7 @@ def hardware_name() -> str:
 
 
 def setting(name: str) -> str:
-    """Return a setting of the kernel, as sysctl(8) names it; empty where there is none."""
+    """Return a setting of the kernel by its name in sysctl(8); empty if there is none."""
     try:
         return Path("/proc/sys", *name.split(".")).read_text(encoding="ascii").strip()
     except OSError:
@@ -72,6 +72,6 @@ def change_setting(name: str, value: int) -> None:
 
 
 def integer(name: str) -> int:
-    """Return a setting of the kernel that is a whole number; 0 where there is none."""
+    """Return a setting of the kernel that is a whole number; 0 if there is none."""
     text = setting(name)
     return int(text) if text.isdigit() else 0

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Match lines against a regular expression of a user, within a time.
+"""Match lines against a regular expression of a user, with a time limit.
 
-Some expressions take for ever on some lines, both of which others choose. Python cannot be relied upon to interrupt its
-own engine: much of it never looks whether a signal came. So a process of its own matches, and is killed.
+Some expressions take forever on some lines, and users choose both. Python cannot be relied upon to interrupt its own
+engine, which often does not check for signals. So a process of its own matches, and is killed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..core.rules.output import Line
 from ..core.values.errors import SessionError
 
 SECONDS = 30.0
-"""For how long one call waits for its matches in all; ordinary expressions take a second for some 100 MB."""
+"""Total seconds that one call waits for its matches; ordinary expressions take a second for some 100 MB."""
 MOST_LINES = 1000
 MOST_CHARACTERS = 1024**2
-"""Of one batch. A batch is answered before the next is sent, so that neither side waits for a full pipe."""
+"""Size of one batch. A batch is answered before the next is sent, so that neither side waits for a full pipe."""
 
-# The limits end it also where whoever asked was killed meanwhile: of processor time in seconds, and of memory in bytes.
+# The limits end it even if the process that started it was killed: processor time in seconds, and memory in bytes.
 _PROGRAM = """
 import json, re, resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[1]),) * 2)
@@ -43,7 +43,7 @@ class MatchError(SessionError):
 
 
 class Matcher:
-    """Picks the lines that hold a regular expression. Its process starts with the first line."""
+    """Picks the lines that match a regular expression. Its process starts with the first line."""
 
     def __init__(self, expression: str, seconds: float = SECONDS) -> None:
         self._expression = expression

@@ -11,7 +11,7 @@ Layout below the state directory (root only, mode 0700)::
     output/<session id>/jobs/<job>/job.json      a job that was run in replicas: what, where, and who watches it
     output/<session id>/jobs/<job>/<replica>.log.<number>  what it wrote in a replica, in the newest two of its files
     output/<session id>/jobs/<job>/<replica>.json   how it ended there
-    output/<session id>/jobs/<job>/stop          asks whoever watches it to end it
+    output/<session id>/jobs/<job>/stop          tells the process that watches it to end it
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from ..core.rules.output import JOB_ID, Line, read_stored, stored
 from .state import StateError, make_directory, write_file
 
 REQUEUE = "requeue"
-"""What the request to end a job says where it is to begin anew elsewhere."""
+"""Content of the request to end a job that is to start again elsewhere."""
 INFO_SCHEMA = 1
 PARTS = 20
-"""Of so many parts of its file system the output that a host keeps takes one at most."""
+"""The output that a host keeps may take one part in this many of its file system."""
 
 
 class OutputDirectory:
-    """All that one host keeps of what sessions wrote."""
+    """All output of sessions that one host keeps."""
 
     def __init__(self, state_directory: str) -> None:
         self.root = Path(state_directory) / "output"
 
     def session(self, session_id: str) -> SessionOutput:
-        """Return what is kept of one session. Raises StateError if *session_id* is no UUID."""
+        """Return the output of one session. Raises StateError if *session_id* is not a UUID."""
         if not is_session_id(session_id):
             raise StateError(f"The session id {session_id!r} is not a UUID; refusing to use it as a path.")
         return SessionOutput(self.root / session_id)
@@ -83,14 +83,14 @@ class OutputDirectory:
         return found.f_blocks * found.f_frsize // PARTS
 
     def remove(self, session_id: str) -> None:
-        """Remove what is kept of a session; nothing is fine."""
+        """Remove the output of a session; having none is fine."""
         shutil.rmtree(self.session(session_id).path, ignore_errors=True)
-        with suppress(OSError):  # it holds something of others, or is gone
+        with suppress(OSError):  # it contains something of others, or is gone
             self.root.rmdir()
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes on disk of all files below a folder; what goes meanwhile counts as nothing."""
+    """Return the bytes on disk of all files below a folder; files that are removed meanwhile do not count."""
     total = 0
     for parent, _folders, files in os.walk(folder):
         for name in files:
@@ -100,21 +100,21 @@ def size_of(folder: Path) -> int:
 
 
 def whose(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``owner`` and ``shared_with`` of what was written down of a session; none where they are not known."""
+    """Return ``owner`` and ``shared_with`` as recorded for a session; none if they are not known."""
     names = found.get("shared_with")
     shared_with = [str(name) for name in names] if isinstance(names, (list, tuple)) else []
     return {"owner": str(found.get("owner") or ""), "shared_with": shared_with}
 
 
 class SessionOutput:
-    """What one host keeps of what one session wrote."""
+    """All output of one session that one host keeps."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.info_file = path / "about.json"
 
     def read_info(self) -> dict[str, Any]:
-        """Return ``name``, ``owner``, ``shared_with``, ``ended``, ``replicas``; what cannot be read is not known."""
+        """Return ``name``, ``owner``, ``shared_with``, ``ended``, ``replicas``, without values that cannot be read."""
         try:
             found = json.loads(self.info_file.read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValueError, RecursionError):
@@ -130,10 +130,10 @@ class SessionOutput:
         }
 
     def write_info(self, name: str, owner: Mapping[str, Any], ended: float | None, replicas: Mapping[str, Any]) -> None:
-        """Write down whose output this is.
+        """Record to which session this output belongs.
 
-        owner: of `whose`; where it is not known what was written before stays. ended: seconds since 1970, None while
-        the session runs.
+        owner: of `whose`; if it is not known the earlier entry stays. ended: seconds since 1970, None while the session
+        runs.
         """
         make_directory(self.path.parent)
         make_directory(self.path)
@@ -165,7 +165,7 @@ class SessionOutput:
         return [(replica, container) for replica, _at, container in (path.name.partition("@") for path in found)]
 
     def job(self, job_id: str) -> JobOutput:
-        """Return what is kept of a job. Raises StateError if *job_id* is no id of a job."""
+        """Return the output of a job. Raises StateError if *job_id* is not the id of a job."""
         if JOB_ID.fullmatch(job_id) is None:
             raise StateError(f"The job id {job_id!r} is not one; refusing to use it as a path.")
         return JobOutput(self.path / "jobs" / job_id)
@@ -179,11 +179,11 @@ class SessionOutput:
         return sorted(found, key=lambda job: ((job.read_info() or {}).get("started") or 0.0, job.id))
 
     def container_file(self, replica: str, container: str) -> Path:
-        """Return where the lines of a removed container are kept."""
+        """Return the file for the lines of a removed container."""
         return self.path / f"{replica}@{container}"
 
     def write_container(self, replica: str, container: str, lines: Iterable[Line]) -> None:
-        """Keep the lines of a container, in place of what was kept of it before."""
+        """Keep the lines of a container, replacing earlier ones."""
         make_directory(self.path.parent)
         make_directory(self.path)
         handle, temporary = tempfile.mkstemp(dir=self.path, prefix=".")
@@ -196,12 +196,12 @@ class SessionOutput:
             raise
 
     def read_container(self, replica: str, container: str) -> Iterator[Line]:
-        """Yield the lines that are kept of a container."""
+        """Yield the stored lines of a container."""
         return read_lines(self.container_file(replica, container))
 
 
 class JobOutput:
-    """What one host keeps of one job."""
+    """All data of one job that one host keeps."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -210,7 +210,7 @@ class JobOutput:
         self.stop_file = path / "stop"
 
     def read_info(self) -> dict[str, Any] | None:
-        """Return what was written down when it was started; None where that cannot be read."""
+        """Return the description that was recorded at its start; None if it cannot be read."""
         try:
             found = json.loads(self.info_file.read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValueError, RecursionError):
@@ -219,7 +219,7 @@ class JobOutput:
         return found if good else None
 
     def write_info(self, description: Mapping[str, Any]) -> None:
-        """Write down what is run, ``here`` being the replicas of this host."""
+        """Record what is run, ``here`` being the replicas of this host."""
         for folder in (self.path.parent.parent.parent, self.path.parent.parent, self.path.parent, self.path):
             make_directory(folder)
         write_file(
@@ -229,12 +229,12 @@ class JobOutput:
         )
 
     def ask_to_end(self, *, requeue: bool) -> None:
-        """Have whoever watches it end it; requeue: to begin anew elsewhere, unless its end was asked for already."""
+        """Tell the process that watches it to end it; requeue: to start it elsewhere, if not yet asked to end."""
         if not requeue or not self.stop_file.exists():
             write_file(self.stop_file, REQUEUE if requeue else "", mode=0o600)
 
     def is_requeued(self) -> bool:
-        """Tell whether its end was asked for so that it begins anew elsewhere."""
+        """Tell whether it was ended in order to start again elsewhere."""
         with suppress(FileNotFoundError):
             return self.stop_file.read_text(encoding="ascii", errors="replace") == REQUEUE
         return False
@@ -252,7 +252,7 @@ class JobOutput:
         return found if isinstance(found, dict) else None
 
     def write_end(self, replica: str, end: Mapping[str, Any]) -> None:
-        """Write down how it ended in a replica, unless the job was removed meanwhile."""
+        """Record how it ended in a replica, except if the job was removed meanwhile."""
         if self.path.is_dir():
             write_file(self.path / f"{replica}.json", json.dumps(dict(end), sort_keys=True) + "\n", mode=0o600)
 
@@ -268,13 +268,13 @@ class JobOutput:
         }
 
     def log_file(self, replica: str, number: int) -> Path:
-        """Return where the lines from one change of files to the next are written."""
+        """Return the file for the lines from one change of files to the next."""
         return self.path / f"{replica}.log.{number}"
 
     def read(self, replica: str, position: Mapping[str, Any] | None) -> tuple[list[Line], dict[str, Any]]:
         """Return the lines since *position*, and where they end: a file's number and offset.
 
-        Numbers are never used again, as inodes are: a reader may be slower than two changes of files.
+        Unlike inodes, numbers are never used again: a reader may be slower than two changes of files.
         """
         begin = position or {"file": 0, "offset": 0}
         lines, end = [], dict(begin)
@@ -312,7 +312,7 @@ class JobWriter:
         return os.fdopen(descriptor, "wb", buffering=0)
 
     def write(self, lines: Iterable[Line]) -> None:
-        """Write lines, so that readers see them at once. Raises OSError, as where the job was removed meanwhile."""
+        """Write lines, so that readers see them at once. Raises OSError, for example if the job was removed."""
         text = "".join(map(stored, lines)).encode("utf-8", "surrogateescape")
         if self._written and self._written + len(text) > self._size:
             self._file.close()
@@ -325,7 +325,7 @@ class JobWriter:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """Yield the lines of a file of output; nothing where there is none."""
+    """Yield the lines of a file of output; nothing if there is none."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             for text in file:

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Try the network between hosts in the form in which sessions use it, and leave nothing behind.
+"""Test the network between hosts in the form in which sessions use it, and leave nothing behind.
 
 A process in the background holds a network namespace with a VXLAN link in it. The link's tunnel endpoint stays in the
-namespace in which it was made (linux/drivers/net/vxlan, newlink), so its packets take the way of those of sessions,
-through the host's firewall, and whatever ends the process, a kill included, removes the namespace and the link. The
-sockets of sessions and their rules, which name other identifiers, are not touched.
+namespace in which it was made (linux/drivers/net/vxlan, newlink), so its packets take the same way as those of
+sessions, through the host's firewall, and whatever ends the process, a kill included, removes the namespace and the
+link. The sockets of sessions and their rules, which name other identifiers, are not touched.
 
-The process hears what other hosts send through the link and answers it, and takes TCP connections from the other hosts
-alone, with a token. It ends when it is asked what it heard, or when nobody has come for a while.
+The process receives what other hosts send through the link and answers it, and accepts TCP connections only from the
+other hosts, with a token. It ends when it has reported what arrived, or when no host has connected for a while.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from ..core.values.errors import SessionError
 from . import background, image_stream, link
 
 IDLE = 900
-"""Seconds after which a process ends that nobody has spoken to: where Ansible has few forks, turns come late."""
+"""Seconds without contact after which a process ends: if Ansible has few forks, turns come late."""
 PAUSE = 5.0
-"""Seconds after which it looks whether its time is up."""
+"""Seconds after which it checks whether its time is up."""
 LONGEST = 4 * 3600
 """Seconds after which it ends in any case."""
 PROCESS_NAME = "cc-preflight"
-"""What ps(1) shows of it; at most 15 characters (proc(5), comm)."""
+"""Name of the process in ps(1); at most 15 characters (proc(5), comm)."""
 LINK = "cc-preflight"
 PORT = 7
 """UDP port inside the namespace, in which there is nothing else."""
@@ -58,12 +58,12 @@ CONNECT = 3.0
 """Seconds for a TCP connection."""
 PARALLEL = 32
 DRAIN = 30.0
-"""Seconds more for what was sent and is still on its way when the time of a measurement is over."""
+"""Additional seconds for packets that are still on their way when the time of a measurement is over."""
 BULK = 65536
-"""Bytes that a connection carries when it is tried: more than fit into any one packet."""
+"""Bytes that a test connection carries: more than fit into any one packet."""
 ROUND_TRIPS = 40
 TUNNEL_SIZES = (526, 1230, 1350, 1400, 1422, 1442)
-"""Sizes inside the link that are tried where no answer says what arrives: those of usual networks less the overhead."""
+"""Sizes inside the link that are tested if no answer shows what arrives: those of usual networks minus the overhead."""
 
 _CLONE_NEWNET = 0x40000000
 _IP_MTU_DISCOVER, _IP_PMTUDISC_DO, _IP_MTU = 10, 2, 14
@@ -76,7 +76,7 @@ _COUNT = struct.Struct("!Qd")
 
 
 class ProbeError(SessionError):
-    """The network cannot be tried from this host; the message is a full sentence."""
+    """The network cannot be tested from this host; the message is a full sentence."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,11 @@ def start(
     token: str,
     at_end: Callable[[], object],
 ) -> dict[str, Any]:
-    """Start the process; return what tells it from others, and the ports that it listens on: port (TCP) and udp.
+    """Start the process; return what identifies it, and the ports that it listens on: port (TCP) and udp.
 
     own: this host. port: UDP, of the tunnel. mtu: of the link. ports: the first and the last TCP port to try.
-    encrypted: those of UDP that encrypted sessions use, if these are to be tried. at_end: what the process does last,
-    in the network of the host. Raises ProbeError, and leaves nothing behind then.
+    encrypted: the UDP ports of encrypted sessions, if these are to be tested. at_end: what the process does last, in
+    the network of the host. Raises ProbeError, and leaves nothing behind then.
     """
     others = list(peers)
     vrf = link.vrf_of(own.endpoint)
@@ -163,14 +163,14 @@ def _plain(address: str, first: int, last: int, vrf: str = "") -> socket.socket:
 
 
 def _door(token: str) -> str:
-    """Return the name of the socket at which the host's own root asks: one that is no file (unix(7), abstract)."""
+    """Return the name of the socket for the host's own root: one that is not a file (unix(7), abstract)."""
     return f"\0{PROCESS_NAME}-{token[:16]}"
 
 
 def _expect(channel: socket.socket, port: int = 0, local: str = "") -> None:
-    """Read the line with which the other side says that it is ready, or why it is not.
+    """Read the line in which the other side reports that it is ready, or why it is not.
 
-    port, local: of the tunnel, and the endpoint of it here.
+    port, local: of the tunnel, and its endpoint here.
     """
     received = b""
     while not received.endswith(b"\n"):
@@ -223,7 +223,7 @@ def _become_the_process(
             libc.setns(home, _CLONE_NEWNET)
             at_end()
     finally:
-        os._exit(0)  # nothing of the module may run a second time
+        os._exit(0)  # the rest of the module must not run a second time
 
 
 def _stop(_number: int, _frame: object) -> None:
@@ -244,7 +244,7 @@ def _set_up(own: Peer, peers: list[Peer], mtu: int) -> socket.socket:
 
 
 class _Process:
-    """What the process does until it ends."""
+    """The work of the process until it ends."""
 
     def __init__(
         self,
@@ -330,7 +330,7 @@ class _Process:
             self.last = time.monotonic()
 
     def _tell(self) -> bool:
-        """Say what was heard; return whether it was root who asked, after which the process ends."""
+        """Report what arrived; return whether root asked for it, after which the process ends."""
         with contextlib.suppress(OSError):
             channel, _dummy = self.control.accept()
             with channel:
@@ -343,10 +343,10 @@ class _Process:
 
 
 def end(server: Mapping[str, int], token: str) -> dict[str, dict[str, int]] | None:
-    """End the process; return the size of the largest packet it heard, by the number of the host that sent it.
+    """End the process; return the size of the largest packet that arrived, by the number of the host that sent it.
 
-    Those through the link are at `TUNNEL`, those to the port of encrypted sessions at `PLAIN`. None where it was not
-    there any more.
+    Those through the link are at `TUNNEL`, those to the port of encrypted sessions at `PLAIN`. None if the process had
+    ended before.
     """
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
@@ -363,7 +363,7 @@ def end(server: Mapping[str, int], token: str) -> dict[str, dict[str, int]] | No
 
 
 def _see_end(pid: int, began: int) -> None:
-    """Let the process do what it does last; one that takes too long for that is killed."""
+    """Wait while the process does what it does last; if that takes too long, kill it."""
     deadline = time.monotonic() + CONNECT
     while began and background.start_of(pid) == began and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -375,7 +375,7 @@ def _see_end(pid: int, began: int) -> None:
 
 @contextmanager
 def outside(address: str) -> Iterator[socket.socket]:
-    """Give a socket at an address of this host."""
+    """Yield a socket at an address of this host."""
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as channel:
         link.enter_vrf(channel, link.vrf_of(address))
         channel.bind((address, 0))
@@ -384,7 +384,7 @@ def outside(address: str) -> Iterator[socket.socket]:
 
 @contextmanager
 def inside_of(pid: int, address: str) -> Iterator[socket.socket]:
-    """Give a socket in the network namespace of process *pid* whose packets are never fragmented."""
+    """Yield a socket in the network namespace of process *pid* whose packets are never fragmented."""
     libc = ctypes.CDLL(None, use_errno=True)
     own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -397,7 +397,7 @@ def inside_of(pid: int, address: str) -> Iterator[socket.socket]:
                 raise ProbeError(f"The kernel refuses to enter the namespace: {os.strerror(ctypes.get_errno())}.")
             channel = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         finally:
-            # A socket belongs to the namespace in which it was made, whoever uses it where.
+            # A socket belongs to the namespace in which it was made, wherever it is used.
             libc.setns(own, _CLONE_NEWNET)
             os.close(other)
     finally:
@@ -409,7 +409,7 @@ def inside_of(pid: int, address: str) -> Iterator[socket.socket]:
 
 
 class Tries:
-    """Packets to other hosts. number: this host's. ports: by address the port there, where it is not `PORT`."""
+    """Packets to other hosts. number: this host's. ports: by address the port there, if it is not `PORT`."""
 
     def __init__(self, channel: socket.socket, number: int, token: str, ports: Mapping[str, int] | None = None) -> None:
         self.channel = channel
@@ -418,9 +418,9 @@ class Tries:
         self.token = token[:16].encode()
 
     def reach(self, wanted: Mapping[str, int], tries: int = TRIES, wait: float = WAIT) -> set[str]:
-        """Send one packet of the size that *wanted* says to each address, again to those that are silent.
+        """Send one packet of the size in *wanted* to each address, again to those that do not answer.
 
-        Returns the addresses that answered. What arrives counts there even if the answer is lost.
+        Returns the addresses that answered. A packet that arrives counts there even if the answer is lost.
         """
         left = dict(wanted)
         for _number in range(tries):
@@ -436,7 +436,7 @@ class Tries:
         return set(wanted) - set(left)
 
     def spread(self, most: Mapping[str, int]) -> None:
-        """Send packets of several usual sizes to addresses of which no answer comes; what arrives is known there."""
+        """Send packets of several usual sizes to addresses that do not answer; the receiver records what arrives."""
         for size in TUNNEL_SIZES:
             self.reach({address: size for address, limit in most.items() if size < limit}, tries=2, wait=WAIT / 10)
 
@@ -455,7 +455,7 @@ class Tries:
     def largest(self, most: Mapping[str, int]) -> None:
         """Find for each address the size, below that of *most*, up to which packets arrive.
 
-        Nothing is returned: the other hosts know what they heard.
+        Nothing is returned: the other hosts record what arrived.
         """
         low = dict.fromkeys(most, SMALL)
         high = dict(most)
@@ -472,7 +472,7 @@ class Tries:
 def try_ports(targets: Mapping[str, int], own: str, token: str) -> dict[str, dict[str, Any]]:
     """Connect to the TCP port of each address; return what went wrong, or nothing, and the MTU of the path.
 
-    The connection carries more than one packet holds, so the kernel has learned what a router on the way carries.
+    The connection carries more than fits into one packet, so the kernel has learned what a router on the way carries.
     """
     vrf = link.vrf_of(own)
 
@@ -493,7 +493,7 @@ def try_ports(targets: Mapping[str, int], own: str, token: str) -> dict[str, dic
 
 
 def measure(target: tuple[str, int], own: str, token: str, seconds: float, size: int) -> dict[str, Any]:
-    """Measure the way to one host and back: the median round trip in seconds, bits a second there and back.
+    """Measure the path to one host and back: the median round trip in seconds, bits a second there and back.
 
     seconds, size: the most that one direction may take. Raises ProbeError.
     """
@@ -533,7 +533,7 @@ def _connected(target: tuple[str, int], own: str, vrf: str, token: str, kind: by
 
 
 def _pour(connection: socket.socket, seconds: float, size: int) -> None:
-    """Send for *seconds*, *size* bytes at most, and say that it is the end."""
+    """Send for *seconds*, *size* bytes at most, and mark the end."""
     connection.settimeout(DRAIN + seconds)
     deadline = time.monotonic() + seconds
     block, left = bytes(1 << 18), size
@@ -550,7 +550,7 @@ def _drain(connection: socket.socket) -> tuple[int, float]:
     first = count
     while more := connection.recv_into(block):
         count += more
-    # What came with the first packet took none of the time.
+    # Bytes in the first packet took none of the time.
     return count - first, time.monotonic() - begin
 
 

@@ -25,20 +25,20 @@ from ..core.rules.membership import NONCE_SIZE, QUESTION, question, read_answer
 from . import link
 
 SECONDS = 1.0
-"""For how long nothing may come before it is believed that nothing will."""
+"""Seconds without any answer after which no more are expected."""
 MORE_SECONDS = 1.6
-"""The same where something has come: a kernel sends a host six refusals at once and one a second from then on (Linux,
-icmp_ratelimit), and each session has its own question to each peer."""
+"""The same after an answer has come: a kernel sends a host six ICMP errors at once and one a second from then on
+(Linux, icmp_ratelimit), and each session has its own question to each peer."""
 MOST_SECONDS = 20.0
-"""For how long at most it is asked."""
+"""Most seconds of all attempts."""
 AGAIN_SECONDS = 0.3
-"""After how long what was not answered is asked again."""
+"""Seconds after which unanswered questions are sent again."""
 
 _CLONE_NEWNET = 0x40000000
 _ERRORS = {4: (socket.IPPROTO_IP, 11), 6: (socket.IPPROTO_IPV6, 25)}
 """Level and number of IP_RECVERR and IPV6_RECVERR, which have ICMP messages queued for the socket (ip(7), ipv6(7))."""
 _ERROR = struct.Struct("=IBBBxII")
-"""struct sock_extended_err, behind which stands the address of who sent the message."""
+"""struct sock_extended_err, followed by the address of the sender of the message."""
 _BY_ICMP = {4: 2, 6: 3}
 """Origins of errors: SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6."""
 _FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -48,14 +48,14 @@ _ECHO_REQUEST, _ECHO_REPLY = {4: 8, 6: 128}, {4: 0, 6: 129}
 
 _Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 _Answer = tuple[bytes, _Address, bool]
-"""What came: data that ends with what was sent, who sent it, and yes or no."""
+"""An answer: data that ends with what was sent, its sender, and yes or no."""
 
 
 @dataclass(frozen=True)
 class Question:
     """A question for this host's membership: from its own underlay address to a peer's, to the port of a tunnel.
 
-    flags: with WAITING it is another one, whether the peer has given up to start the session.
+    flags: with WAITING the question is whether the peer has given up starting the session.
     """
 
     local: str
@@ -69,7 +69,7 @@ class Question:
 class Echo:
     """A request for a sign of life, from the network of process *pid*, 0 for the host's own.
 
-    local: this host's underlay address, where *address* is a peer's.
+    local: this host's underlay address, if *address* is a peer's.
     """
 
     address: str
@@ -78,12 +78,12 @@ class Echo:
 
 
 def ask(questions: Iterable[Question], most_seconds: float = MOST_SECONDS) -> dict[Question, bool]:
-    """Return what was answered to each question, yes or no; one that is missing was not."""
+    """Return the answers, yes or no, by question; unanswered questions are missing."""
     return _Questions(questions).run(most_seconds)
 
 
 def echo(requests: Iterable[Echo]) -> set[Echo]:
-    """Return those of *requests* that were answered."""
+    """Return the answered *requests*."""
     return set(_Echoes(requests).run(SECONDS))
 
 
@@ -91,7 +91,7 @@ _Wanted = TypeVar("_Wanted", Question, Echo)
 
 
 class _Exchange(ABC, Generic[_Wanted]):
-    """Sends to all at once and again, and collects what comes, until all has come or nothing does any more."""
+    """Sends to all at once and repeatedly, and collects answers, until all have come or no more do."""
 
     def __init__(self, wanted: Iterable[_Wanted]) -> None:
         self.pending: dict[bytes, _Wanted] = {os.urandom(NONCE_SIZE): request for request in wanted}
@@ -99,7 +99,7 @@ class _Exchange(ABC, Generic[_Wanted]):
 
     @abstractmethod
     def source(self, wanted: _Wanted) -> Hashable:
-        """Return what those have in common that one socket serves."""
+        """Return a key of the socket; questions with the same key share one."""
 
     @abstractmethod
     def open(self, wanted: _Wanted) -> socket.socket:
@@ -107,14 +107,14 @@ class _Exchange(ABC, Generic[_Wanted]):
 
     @abstractmethod
     def message(self, wanted: _Wanted, nonce: bytes) -> tuple[bytes, tuple[str, int]]:
-        """Return what to send, and where."""
+        """Return the data to send, and its destination."""
 
     @abstractmethod
     def read(self, channel: socket.socket) -> _Answer | None:
-        """Return the next answer; None for what is none. Raises OSError where there is nothing."""
+        """Return the next answer; None if it is not one. Raises OSError if there is nothing."""
 
     def run(self, most_seconds: float) -> dict[_Wanted, bool]:
-        """Return what came within this time, or until nothing more did."""
+        """Return the answers that came within this time, or until no more did."""
         with ExitStack() as stack:
             channels: dict[Hashable, socket.socket] = {}
             for wanted in {self.source(wanted): wanted for wanted in self.pending.values()}.values():
@@ -138,7 +138,7 @@ class _Exchange(ABC, Generic[_Wanted]):
         return self.found
 
     def _send(self, channels: dict[Hashable, socket.socket]) -> None:
-        # In another order each time: where a peer answers a few only, it is not always the same few.
+        # In another order each time: if a peer answers only a few, they are not always the same few.
         for nonce, wanted in random.sample(list(self.pending.items()), len(self.pending)):
             if (channel := channels.get(self.source(wanted))) is None:
                 continue
@@ -147,15 +147,15 @@ class _Exchange(ABC, Generic[_Wanted]):
                     channel.sendto(*self.message(wanted, nonce))
                     break
                 except OSError:
-                    continue  # an error of before, of which the kernel tells with the next call, or no way there
+                    continue  # an earlier error, which the kernel reports with the next call, or no route
 
     def _receive(self, channel: socket.socket) -> bool:
-        """Take all that has come and tell whether any of it is an answer."""
+        """Read everything that has arrived and tell whether any of it is an answer."""
         heard = False
         while True:
             try:
                 answer = self.read(channel)
-            except OSError:  # there is nothing more, or it is an error of a packet before
+            except OSError:  # there is nothing more, or it is an error of an earlier packet
                 return heard
             if answer is None:
                 continue
@@ -236,7 +236,7 @@ def _checksum(packet: bytes) -> int:
 
 @contextlib.contextmanager
 def _network_of(pid: int) -> Iterator[None]:
-    """Have what this thread makes belong to the network of process *pid*, 0 for the host's own. Raises OSError."""
+    """Create sockets of this thread in the network of process *pid*, 0 for the host's own. Raises OSError."""
     if not pid:
         yield
         return

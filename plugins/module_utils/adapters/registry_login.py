@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Find out as whom somebody logged in to a registry on this host, as ``docker login`` keeps it."""
+"""Find the login to a registry that is stored on this host by ``docker login``."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..core.values.image_names import DEFAULT_REGISTRY, registry_of
 from .command import run_command
 
 HUB = "https://index.docker.io/v1/"
-"""What the login of Docker Hub is kept by."""
+"""Key of the login of Docker Hub."""
 TOKEN = "<token>"  # noqa: S105 - the name that stands for one
-"""The user name with which a credential helper says that what it has is an identity token."""
+"""User name by which a credential helper marks an identity token."""
 NOT_FOUND = "credentials not found"
-"""What credential helpers say where they have nothing."""
+"""Message of credential helpers that have no entry."""
 
 
 class LoginError(SessionError):
-    """A credential helper that this host's configuration names does not do its work."""
+    """A credential helper that this host's configuration names does not work."""
 
 
 def login_of_host(reference: str) -> dict[str, str] | None:
-    """Return what a registry is told of who asks for an image (Docker Engine API, authentication); None for nobody.
+    """Return the login that a registry gets with a request for an image (Docker Engine API, authentication), or None.
 
-    A file that cannot be read as one of Docker's counts for nothing, as for Docker's own programs.
+    A file that is not in Docker's format is ignored, as by Docker's own programs.
     """
     folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
     try:
@@ -77,7 +77,7 @@ def _login(name: str, entry: Any) -> dict[str, str] | None:
 
 
 def _ask_helper(helper: str, place: str) -> dict[str, str] | None:
-    """Return what a credential helper has; None where it has nothing."""
+    """Return the entry of a credential helper; None if it has none."""
     try:
         found = json.loads(run_command([f"docker-credential-{helper}", "get"], place, error=LoginError))
         user, secret = str(found["Username"]), str(found["Secret"])

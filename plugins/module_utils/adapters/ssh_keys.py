@@ -41,12 +41,12 @@ else:
 CLIENT_KEY = "id_ed25519"
 HOST_KEY = "ssh_host_ed25519_key"
 OWNER_KEYS = "owner_keys"
-"""The file with the keys that open main1's port for its owner, and no other."""
+"""The file with the keys that open main1's port for its owner, and no other port."""
 MAXIMUM_LOGINS = 4096
 MAXIMUM_TRIES = 20
 """Keys that an owner's client may offer one after another, as an agent with many does; OpenSSH's own limit is 6."""
 MAXIMUM_STARTUPS = 64
-"""Connections from one address that have not logged in yet, where everybody who reaches the host can open some."""
+"""Connections from one address that have not logged in yet; everybody who reaches the host can open some."""
 
 
 class KeyFileError(SessionError):
@@ -88,10 +88,10 @@ def _public_text(key: Ed25519PrivateKey) -> str:
 
 
 def converge_keys(directory: Path, regenerate: bool, check_mode: bool) -> tuple[dict[str, str | None], list[str]]:
-    """Make the two keys of one replica in *directory* where they are missing, or anew with *regenerate*.
+    """Make the two keys of one replica in *directory* if they are missing, or new ones with *regenerate*.
 
     Returns the public keys {"client", "host"} (None for a key which only check mode kept from being made) and the
-    names of the keys that were, or would be, made. Raises KeyFileError where the library that makes keys is missing.
+    names of the keys that were, or would be, made. Raises KeyFileError if the library that makes keys is missing.
     """
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
         raise KeyFileError(
@@ -138,7 +138,7 @@ def owner_keys(keys: Iterable[str], source: str | None = None) -> str:
 def client_configuration(peers: Sequence[Replica], directory: str) -> str:
     """Return the ssh_config(5) with which ``ssh sub1`` finds its key, checks the host and never prompts.
 
-    Without peers it says nothing.
+    Without peers it is empty.
     """
     if len(peers) < 2:
         return "Host *\n"
@@ -167,17 +167,17 @@ def server_configuration(
     parts: Mapping[str, str],
     subnet: str | None,
 ) -> str:
-    """Return the sshd_config(5) of one replica: its key, its address, its environment, keys as the only way.
+    """Return the sshd_config(5) of one replica: its key, its address, its environment, only logins with keys.
 
-    address: in the session; None for one that is alone. is_login: whether the session's owner logs in here, on a port
-    of its own, which takes none of the session's keys. parts: settings that name programs the server consists of, none
-    for OpenSSH before 9.8. subnet: that of the session; None for one that is alone.
-    A line break cannot be written in sshd_config, so a variable whose value holds one is left to the environment file.
+    address: in the session; None for a single replica. is_login: whether the session's owner logs in here, on a port
+    of its own, which accepts none of the session's keys. parts: settings that name programs the server consists of,
+    none for OpenSSH before 9.8. subnet: that of the session; None for a single replica.
+    A line break cannot be written in sshd_config, so a variable with one in its value is only in the environment file.
     """
     settings = "".join(f"{name} {path}\n" for name, path in parts.items())
     if parts and subnet is not None:
-        # The release that split the server also has it turn away an address whose logins were refused, or broke off, a
-        # few times: a replica that tried the wrong key would be kept from its own session.
+        # The release that split the server also locks out an address after a few failed or broken logins: a replica
+        # that tried the wrong key would be kept from its own session.
         settings += f"PerSourcePenaltyExemptList {subnet}\n"
     values = " ".join(_quote(f"{name}={value}") for name, value in sorted(environment.items()) if "\n" not in value)
     listeners = [f"{address}:{SSH_PORT}"] if address is not None else []
@@ -186,7 +186,7 @@ def server_configuration(
     return (
         "".join(f"ListenAddress {listener}\n" for listener in listeners) + f"HostKey {directory}/{HOST_KEY}\n"
         f"AuthorizedKeysFile {peers}\n"
-        # All these files are mounted read-only; whom the image's own folders belong to says nothing of them.
+        # All these files are mounted read-only; the owner of the image's own folders does not matter for them.
         "StrictModes no\n"
         f"{settings}"
         "AuthenticationMethods publickey\n"
@@ -212,6 +212,6 @@ Match LocalPort {LOGIN_PORT}
 
 
 def _quote(text: str) -> str:
-    """Quote one argument as sshd_config(5) reads it."""
+    """Quote one argument in the syntax of sshd_config(5)."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Look at the SSH server of a running replica, and end it, from the host."""
+"""Check the SSH server of a running replica, and end it, from the host."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .link import LinkError, run_in_network_of
 from .listeners import listening_sockets, listens
 
 SECONDS = 5.0
-"""For how long to wait for an answer, or for the end."""
+"""Seconds to wait for an answer, or for the end."""
 
 
 def host_key(pid: int, address: str, port: int) -> str | None:
-    """Return "ssh-ed25519 AAAA…" as the server at *address* and *port* answers with it in the network of *pid*.
+    """Return the host key "ssh-ed25519 AAAA…" of the server at *address* and *port* in the network of *pid*.
 
-    "" if none listens; None if one does and cannot be asked, as while the replica is cut off from its network.
+    "" if none listens; None if one does and does not answer, as while the replica is cut off from its network.
     """
     if not listens(pid, address, port):
         return ""
@@ -39,8 +39,8 @@ def host_key(pid: int, address: str, port: int) -> str | None:
 def start_times() -> dict[int, float]:
     """Return when the servers that run here were started, by the first process of their container.
 
-    In seconds of the calendar clock as it is now, and too early by at most a tick of the kernel; of several that of the
-    last that listens, or will.
+    In seconds of the calendar clock as it is now, and too early by at most a tick of the kernel; if there are several,
+    the time of the last one.
     """
     found: dict[int, tuple[bool, float]] = {}
     for server, init in _servers():
@@ -49,7 +49,7 @@ def start_times() -> dict[int, float]:
 
 
 def end(init: int, address: str, port: int) -> None:
-    """End the server whose parent is *init*, the first process of its container; logins that are open go on."""
+    """End the server whose parent is *init*, the first process of its container; open logins continue."""
     background.send({server for server, parent in _servers() if parent == init and _listens(server)}, signal.SIGTERM)
     deadline = time.monotonic() + SECONDS
     while listens(init, address, port) and time.monotonic() < deadline:
@@ -57,7 +57,7 @@ def end(init: int, address: str, port: int) -> None:
 
 
 def _listens(server: int) -> bool:
-    """Tell whether a process waits for logins: what serves one whose server has ended belongs to *init* as well."""
+    """Tell whether a process waits for logins: processes of a server that has ended belong to *init* as well."""
     listening = listening_sockets(server)
     try:
         return any(os.readlink(f"/proc/{server}/fd/{name}") in listening for name in os.listdir(f"/proc/{server}/fd"))

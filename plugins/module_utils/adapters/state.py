@@ -7,7 +7,7 @@
 Layout below the state directory (root only, mode 0700)::
 
     version                                      the version of all of this; without it, it is 1
-    sessions/<session id>/record.json            the durable account of the session, or a stub record of it
+    sessions/<session id>/record.json            the durable record of the session, or a stub record of it
     sessions/<session id>/host                   this host's name in the plan
     sessions/<session id>/public_keys.json       public keys of every replica of the session
     sessions/<session id>/tunnel.key             this host's private key for the tunnel of an encrypted session
@@ -17,21 +17,21 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/replicas/<name>/       mounted read-only at /etc/cluster-compute in the replica
     sessions/<session id>/replicas/<name>.hosts  mounted at /etc/hosts in the replica
     sessions/<session id>/replicas/<name>.owner  uid:gid:name that the replica's image runs as, to whom its keys belong
-    sessions/<session id>/replicas/<name>.arriving  there until a replica that comes while the session runs was started
+    sessions/<session id>/replicas/<name>.arriving  exists until a replica that joins a running session was started
     sessions/<session id>/replicas/<name>.restarts  how often the replica was started again after it had failed
     drained.json                                 why this host takes no new sessions
-    ../<its name>-settings.json                  what this host was told for what it does by itself
+    ../<its name>-settings.json                  settings of this host for what it does by itself
     ../<its name>-labels.key                     by which this host knows its own records in labels (`host.labels`)
-    use.json                                     what the sessions of each owner have used here of late
+    use.json                                     what the sessions of each owner have used here recently
     images/<id>.json                             what was found in an image of this host (`host.image_notes`)
     metrics.json                                 what this host counts for the site's monitoring (`core.metrics`)
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
     damaged/<name>-<n>                           a file that could not be trusted, set aside
     .reserve                                     room for small writes on a full disk; made when hosts are prepared
 
-Every file is written aside, flushed to disk and renamed, so that a reader never meets half a file. A write that meets
-a full disk gets a piece of the reserve, so that what is there can be ended and removed; the next write for which there
-is room again fills it up.
+Every file is written aside, flushed to disk and renamed, so that a reader never sees half a file. If a write finds the
+disk full, it gets a piece of the reserve, so that sessions can be ended and removed; the next write for which there is
+space fills the reserve up again.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ from ..core.values.errors import CoreError, SessionError, message_of, show
 from .bounded import holding
 
 VERSION = 1
-"""Of the state directory. It grows with what an earlier release must not meet, which then does nothing on the host;
-what that may pass over is in `model.decode.NEWER`."""
+"""Version of the state directory. It grows with data that an earlier release must not see, which then does nothing on
+the host; data that it may ignore is in `model.decode.NEWER`."""
 TOMBSTONE_SCHEMA = 1
 VERSION_FILE = "version"
 RESERVE = ".reserve"
 RESERVE_SIZE = 1 << 20
-"""Bytes of the reserve, which the role prepare_hosts makes, and those that have to be free where a session begins."""
+"""Bytes of the reserve, which the role prepare_hosts makes, and bytes that have to be free when a session begins."""
 PIECE = 64 << 10
-"""Bytes of the reserve for a write, at least: whoever fills the disk may be faster than the write."""
+"""Least bytes of the reserve for a write: the program that fills the disk may be faster than the write."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class StateError(SessionError):
-    """The state directory holds something that cannot be used; the message names the file."""
+    """The state directory contains something that cannot be used; the message names the file."""
 
 
 class NewerState(StateError):
@@ -89,9 +89,9 @@ class DamagedFile(StateError):
 LABEL_KEY_SIZE = 32
 """Bytes of the key for records in labels."""
 LOCKS = "/run"
-"""Where the locks of sessions lie while they are held; gone with the boot."""
+"""Folder of the locks of sessions while they are held; gone with the boot."""
 WORK_DEADLINE = 600.0
-"""Seconds to wait for whoever else works on a session on this host."""
+"""Seconds to wait for another process that works on a session on this host."""
 
 
 class StateDirectory:
@@ -104,13 +104,13 @@ class StateDirectory:
         """Files that check mode would set aside: reading takes them for missing."""
 
     def touch(self) -> None:
-        """Read of the state directory what its file system has to answer for; what it lacks, others say."""
+        """Read the parts of the state directory that need its file system; missing files are reported elsewhere."""
         with suppress(OSError):
             os.statvfs(self.root)
             os.listdir(self.sessions if self.sessions.is_dir() else self.root)
 
     def check_version(self) -> None:
-        """Raise NewerState where a newer release has written here, and StateError where that cannot be told."""
+        """Raise NewerState if a newer release has written here, and StateError if the version cannot be read."""
         path = self.root / VERSION_FILE
         try:
             text = path.read_text(encoding="utf-8", errors="replace").strip()
@@ -129,17 +129,17 @@ class StateDirectory:
             )
 
     def session(self, session_id: str) -> SessionDirectory:
-        """Return the directory of one session. Raises StateError if *session_id* is no UUID."""
+        """Return the directory of one session. Raises StateError if *session_id* is not a UUID."""
         if not is_session_id(session_id):
             raise StateError(f"The session id {session_id!r} is not a UUID; refusing to use it as a path.")
         return SessionDirectory(self.sessions / session_id, self.passed_over)
 
     @contextmanager
     def working_on(self, session_id: str, patience: float = WORK_DEADLINE) -> Iterator[None]:
-        """Keep everybody else on this host from changing the session for the time of the block.
+        """Keep all other processes on this host from changing the session for the time of the block.
 
-        Launch, repair, teardown and the unit at boot do not know of each other. Raises StateError where another one
-        has not ended within *patience* seconds. The lock is a file that its holder removes, so nothing of it stays.
+        Launch, repair, teardown and the unit at boot do not know of each other. Raises StateError if another one has
+        not ended within *patience* seconds. The lock is a file that its holder removes, so nothing of it stays.
         """
         path = Path(LOCKS) / f"cluster-compute-{self.session(session_id).path.name}.lock"
         deadline = time.monotonic() + patience
@@ -193,7 +193,7 @@ class StateDirectory:
         return found, damaged
 
     def set_aside(self, path: Path) -> Path:
-        """Move a file that cannot be trusted to the folder of such files, where nobody reads it; return where to."""
+        """Move a file that cannot be trusted to the folder of such files, where it is not read; return the new path."""
         name = "-".join(path.relative_to(self.root).parts)
         folder = self.root / "damaged"
         make_directory(folder)
@@ -244,11 +244,11 @@ class StateDirectory:
 
     @property
     def drain_file(self) -> Path:
-        """Where it is kept that this host takes no new sessions."""
+        """File that exists while this host takes no new sessions, with the reason."""
         return self.root / "drained.json"
 
     def read_drain(self) -> Drain | None:
-        """Return why this host takes no new sessions, None where it does. A damaged file is no reason to take some."""
+        """Return why this host takes no new sessions, None if it does. With a damaged file it takes none either."""
         try:
             return decode_known(Drain, json.loads(self.drain_file.read_text(encoding="utf-8")), "The drain")
         except FileNotFoundError:
@@ -262,11 +262,11 @@ class StateDirectory:
 
     @property
     def settings_file(self) -> Path:
-        """Where it is kept what this host was told for what it does by itself: beside, as only preparing tells it."""
+        """File of this host's settings for what it does by itself: beside, since only preparing writes it."""
         return self.root.with_name(f"{self.root.name}-settings.json")
 
     def read_settings(self) -> HostSettings:
-        """Return what this host was told; the defaults where that is nothing, or cannot be read."""
+        """Return this host's settings; the defaults if there are none, or they cannot be read."""
         try:
             found = json.loads(self.settings_file.read_text(encoding="utf-8", errors="replace"))
             return decode_known(HostSettings, found, "The settings")
@@ -274,14 +274,14 @@ class StateDirectory:
             return HostSettings()
 
     def settings_text(self) -> str:
-        """Return the file of `read_settings` as it is; empty where there is none."""
+        """Return the text of the file of `read_settings`; empty if there is none."""
         try:
             return self.settings_file.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return ""
 
     def write_settings(self, settings: HostSettings, check_mode: bool) -> str:
-        """Write down what this host is told, and return the file's text."""
+        """Store this host's settings, and return the file's text."""
         text = json.dumps(encode(settings), sort_keys=True) + "\n"
         if not check_mode and text != self.settings_text():
             write_file(self.settings_file, text, mode=0o600)
@@ -289,11 +289,11 @@ class StateDirectory:
 
     @property
     def label_key_file(self) -> Path:
-        """Where the key for records in labels is kept: beside, as those are for when the state directory is lost."""
+        """File of the key for records in labels: beside, since those are for when the state directory is lost."""
         return self.root.with_name(f"{self.root.name}-labels.key")
 
     def read_label_key(self) -> bytes | None:
-        """Return the key for records in labels; None where there is none, or it is none of ours."""
+        """Return the key for records in labels; None if there is none, or if it is not valid."""
         try:
             key = bytes.fromhex(self.label_key_file.read_text(encoding="ascii").strip())
         except (OSError, ValueError):
@@ -301,14 +301,14 @@ class StateDirectory:
         return key if len(key) == LABEL_KEY_SIZE else None
 
     def make_label_key(self) -> bytes:
-        """Return the key for records in labels, made where there is none. Raises OSError."""
+        """Return the key for records in labels, made if there is none. Raises OSError."""
         found = self.read_label_key()
         if found is not None:
             return found
         made = self.label_key_file.with_name(f".{self.label_key_file.name}.{os.urandom(8).hex()}")
         write_file(made, f"{os.urandom(LABEL_KEY_SIZE).hex()}\n", mode=0o600)
         try:
-            # Of two launches at once the first makes it: what has a code by a key that is lost is never believed.
+            # Of two concurrent launches the first makes it: a record with a code by a lost key is never trusted.
             os.link(made, self.label_key_file)
         except FileExistsError:
             if self.read_label_key() is None:
@@ -319,23 +319,23 @@ class StateDirectory:
 
     @property
     def use_file(self) -> Path:
-        """Where it is kept what owners have used of late."""
+        """File of what owners have used recently."""
         return self.root / "use.json"
 
     def read_use(self) -> Any:
-        """Return what `write_use` wrote down; None where that cannot be read."""
+        """Return what `write_use` stored; None if it cannot be read."""
         try:
             return json.loads(self.use_file.read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValueError):
             return None
 
     def write_use(self, use: Mapping[str, Any]) -> None:
-        """Write down what owners have used of late (`rules.share`)."""
+        """Store what owners have used recently (`rules.share`)."""
         write_file(self.use_file, json.dumps(use, sort_keys=True) + "\n", mode=0o600)
 
     @property
     def metrics_file(self) -> Path:
-        """Where it is kept what is counted for the site's monitoring; `host.metrics` reads and writes it."""
+        """File of the counters for the site's monitoring; `host.metrics` reads and writes it."""
         return self.root / "metrics.json"
 
     def remove_session(self, session_id: str) -> None:
@@ -353,50 +353,50 @@ class SessionDirectory:
         self.path = path
         self._passed_over = passed_over
 
-    # Each path is made when it is asked for: a host looks at all its sessions, and at one or two files of each.
+    # Each path is made when it is needed: a host checks all its sessions, and one or two files of each.
     @property
     def record_file(self) -> Path:
-        """Where its record lies."""
+        """File of its record."""
         return self.path / "record.json"
 
     @property
     def public_keys_file(self) -> Path:
-        """Where the public keys of its replicas lie."""
+        """File of the public keys of its replicas."""
         return self.path / "public_keys.json"
 
     @property
     def host_file(self) -> Path:
-        """Where this host's name in the plan lies."""
+        """File of this host's name in the plan."""
         return self.path / "host"
 
     @property
     def tunnel_key_file(self) -> Path:
-        """Where the key of this host's end of the tunnel lies."""
+        """File of the key of this host's end of the tunnel."""
         return self.path / "tunnel.key"
 
     @property
     def made_file(self) -> Path:
-        """Where it is kept what was made outside of the state directory."""
+        """File of the list of what was made outside of the state directory."""
         return self.path / "made.json"
 
     @property
     def times_file(self) -> Path:
-        """Where it is kept for how long it has run."""
+        """File of the times for which it has run."""
         return self.path / "times.json"
 
     @property
     def replicas(self) -> Path:
-        """Where the folders of its replicas lie."""
+        """Folder of the folders of its replicas."""
         return self.path / "replicas"
 
     @property
     def apps(self) -> Path:
-        """Where its apps lie."""
+        """Folder of its apps."""
         return self.path / "apps"
 
     @property
     def undecided_file(self) -> Path:
-        """Where it is noted that most witnesses may not have agreed."""
+        """File that exists while most witnesses may not have agreed."""
         return self.path / "undecided"
 
     def replica(self, name: str) -> Path:
@@ -427,14 +427,14 @@ class SessionDirectory:
         write_file(self.replicas / f"{name}.owner", f"{uid}:{gid}:{login}\n")
 
     def read_host(self) -> str | None:
-        """Return this host's name in the session's plan, or None where it carries no replica of it."""
+        """Return this host's name in the session's plan, or None if it carries no replica of it."""
         try:
             return self.host_file.read_text(encoding="utf-8", errors="replace").strip()
         except FileNotFoundError:
             return None
 
     def name_in(self, record: Record | None) -> str | None:
-        """Return this host's name in the session's plan, as `read_host`, or where that is lost that of its keys."""
+        """Return this host's name in the session's plan, as `read_host`, or if that is lost the name in its keys."""
         own = self.read_host()
         if own is not None or record is None or not self.replicas.is_dir():
             return own
@@ -452,7 +452,7 @@ class SessionDirectory:
         write_file(self.replicas / f"{name}.restarts", f"{count}\n")
 
     def read_corrections(self, name: str) -> tuple[str, int]:
-        """Return since when the replica *name* had run when its names were put back last, and how often they were."""
+        """Return the start time of the replica *name* at the last correction of its names, and their number."""
         try:
             since, count = (self.replicas / f"{name}.corrected").read_text(encoding="ascii").split()
             return since, int(count)
@@ -460,11 +460,11 @@ class SessionDirectory:
             return "", 0
 
     def write_corrections(self, name: str, since: str, count: int) -> None:
-        """Remember what `read_corrections` returns."""
+        """Store what `read_corrections` returns."""
         write_file(self.replicas / f"{name}.corrected", f"{since} {count}\n")
 
     def expect(self, name: str) -> None:
-        """Remember that the replica *name* comes to this host with a change of a session that runs."""
+        """Record that the replica *name* comes to this host with a change of a running session."""
         write_file(self.replicas / f"{name}.arriving", "")
 
     def is_expected(self, name: str) -> bool:
@@ -473,11 +473,11 @@ class SessionDirectory:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether most witnesses may not have agreed yet to what this host has let go of."""
+        """Whether most witnesses may not have agreed yet that this host lets go of lost hosts."""
         return self.undecided_file.exists()
 
     def note_undecided(self, is_undecided: bool) -> None:
-        """Remember whether they may not have."""
+        """Record whether they may not have."""
         if is_undecided:
             write_file(self.undecided_file, "")
         else:
@@ -489,7 +489,7 @@ class SessionDirectory:
         return any(self.replicas.glob("*.arriving"))
 
     def has_arrived(self, name: str) -> None:
-        """Remember that the replica *name* was started here."""
+        """Record that the replica *name* was started here."""
         (self.replicas / f"{name}.arriving").unlink(missing_ok=True)
 
     def replica_names(self) -> list[str]:
@@ -506,8 +506,8 @@ class SessionDirectory:
             shutil.rmtree(self.replica(name))
 
     def read_stop(self, name: str) -> dict[str, str]:
-        """Return of the replica *name*, where this host stopped it for what it wrote on a disk, ``started``, since when
-        it had run, as the engine says, and ``reason``, sentences. Else the same keys, empty.
+        """Return, if this host stopped the replica *name* for what it wrote on a disk, ``started``, the start time
+        according to the engine, and ``reason``, sentences. Else the same keys, empty.
         """
         nothing = {"started": "", "reason": ""}
         try:
@@ -517,22 +517,22 @@ class SessionDirectory:
         return {**nothing, **found} if isinstance(found, dict) else nothing
 
     def write_stop(self, name: str, stop: Mapping[str, Any]) -> None:
-        """Write down why the replica *name* is about to be stopped, in the form of `read_stop`."""
+        """Record why the replica *name* is about to be stopped, in the form of `read_stop`."""
         write_file(self.replicas / f"{name}.stopped", json.dumps(stop, sort_keys=True) + "\n")
 
     def read_times(self) -> Any:
-        """Return what `write_times` wrote down; None where that cannot be read."""
+        """Return what `write_times` stored; None if it cannot be read."""
         try:
             return json.loads(self.times_file.read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValueError):
             return None
 
     def write_times(self, times: Mapping[str, Any]) -> None:
-        """Write down for how long this host's part has run (`rules.durations`)."""
+        """Store for how long this host's part has run (`rules.durations`)."""
         write_file(self.times_file, json.dumps(times, sort_keys=True) + "\n", mode=0o600)
 
     def read_app(self, name: str) -> dict[str, Any] | None:
-        """Return what was written down of an app when it was opened; None where that cannot be read."""
+        """Return what was recorded when an app was opened; None if it cannot be read."""
         try:
             found = json.loads((self.apps / f"{name}.json").read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValueError):
@@ -540,12 +540,12 @@ class SessionDirectory:
         return found if isinstance(found, dict) else None
 
     def write_app(self, name: str, app: Mapping[str, Any]) -> None:
-        """Write down what tells an app that is about to be opened: its token is in it, so it is root's alone."""
+        """Store the data of an app that is about to be opened: its token is included, so only root can read it."""
         make_directory(self.apps)
         write_file(self.apps / f"{name}.json", json.dumps(app, sort_keys=True) + "\n", mode=0o600)
 
     def forget_app(self, name: str) -> None:
-        """Remove what was written down of an app."""
+        """Remove the data of an app."""
         (self.apps / f"{name}.json").unlink(missing_ok=True)
 
     def app_names(self) -> list[str]:
@@ -561,11 +561,11 @@ class SessionDirectory:
         return found if isinstance(found, dict) else {}
 
     def write_made(self, made: Mapping[str, list[str]]) -> None:
-        """Write down what the session's launch is about to make."""
+        """Record what the session's launch is about to make."""
         write_file(self.made_file, json.dumps(made, sort_keys=True) + "\n", mode=0o600)
 
     def clear(self) -> None:
-        """Remove everything but the record."""
+        """Remove everything except the record."""
         for folder in (self.replicas, self.apps):
             if folder.exists():
                 import shutil
@@ -576,10 +576,10 @@ class SessionDirectory:
             path.unlink(missing_ok=True)
 
     def read_record(self) -> Record | None:
-        """Return the record, or None where there is none.
+        """Return the record, or None if there is none.
 
         Raises DamagedFile for a malformed record, which is never trusted and never removed silently, and StateError
-        for one of a newer release.
+        for a record of a newer release.
         """
         if self.record_file in self._passed_over:
             return None
@@ -595,7 +595,7 @@ class SessionDirectory:
             raise DamagedFile(
                 self.record_file,
                 f"The session record {self.record_file} is damaged: {error} The repair playbook sets it aside and "
-                "makes it anew from what else is known of the session.",
+                "makes a new one from what else is known of the session.",
             ) from error
 
     def write_record(self, record: Record) -> None:
@@ -622,9 +622,9 @@ class SessionDirectory:
 
 
 def mark_version(root: Path) -> None:
-    """Say in a state directory of which version it is, before something is written there that has one.
+    """Mark a state directory with its version, before something is written there that requires it.
 
-    Raises as `StateDirectory.check_version`: a newer release may have come since the call began.
+    Raises like `StateDirectory.check_version`: a newer release may have come since the call began.
     """
     StateDirectory(str(root)).check_version()
     path, text = root / VERSION_FILE, f"{VERSION}\n"
@@ -673,23 +673,23 @@ def file_differs(path: Path, content: str, mode: int, owner: tuple[int, int] = (
         wanted = content.encode()
         if not same:
             return True
-        with open_shared(path) as file:  # a replica may have made a file of terabytes of it
+        with open_shared(path) as file:  # a replica may have made it a file of terabytes
             return file.read(len(wanted) + 1) != wanted
     except FileNotFoundError:
         return True
 
 
 def open_shared(path: Path, flags: int = os.O_RDONLY) -> BinaryIO:
-    """Open a file that a replica may write, and wait for none of its leases (fcntl(2), F_SETLEASE).
+    """Open a file that a replica may write, without waiting for its leases (fcntl(2), F_SETLEASE).
 
-    Raises BlockingIOError where somebody has one; the kernel ends it, so that the next try succeeds.
+    Raises BlockingIOError if a process has one; the kernel ends it, so that the next try succeeds.
     """
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     return open(os.open(path, flags), "rb" if flags & os.O_ACCMODE == os.O_RDONLY else "r+b")
 
 
 def write_in_place(path: Path, content: str, mode: int = 0o644, owner: tuple[int, int] = (0, 0)) -> None:
-    """Write *content* into the existing file *path*, which stays the same file for whoever has it mounted."""
+    """Write *content* into the existing file *path*, which stays the same file for containers that mount it."""
     _with_reserve(path, len(content), lambda: _write_in_place(path, content, mode, owner))
 
 
@@ -709,13 +709,13 @@ def write_file(path: Path, content: str | bytes, mode: int = 0o644, owner: tuple
 
 
 def check_space(folder: Path) -> None:
-    """Raise OSError where the disk is so full that a session that began would need the reserve to end."""
+    """Raise OSError if the disk is so full that a new session would need the reserve to end."""
     if _free_bytes(folder) < RESERVE_SIZE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def _with_reserve(path: Path, size: int, write: Callable[[], None]) -> None:
-    """Write so many bytes to *path*; where the disk is full, once more with a piece of the reserve."""
+    """Write so many bytes to *path*; if the disk is full, try again with a piece of the reserve."""
     try:
         write()
     except OSError as error:
@@ -732,7 +732,7 @@ def _free_bytes(folder: Path) -> int:
 
 
 def _reserve_of(path: Path) -> tuple[Path, int] | None:
-    """Return the reserve for a file of a state directory, and its size; None where there is none."""
+    """Return the reserve for a file of a state directory, and its size; None if there is none."""
     folder = os.path.dirname(path)
     while True:
         reserve = os.path.join(folder, RESERVE)
@@ -745,7 +745,7 @@ def _reserve_of(path: Path) -> tuple[Path, int] | None:
 
 
 def _spend_reserve(path: Path, size: int) -> bool:
-    """Give a piece of the reserve back to the file system; tell whether there was any."""
+    """Release a piece of the reserve to the file system; tell whether there was any."""
     reserve, left = _reserve_of(path) or (path, 0)
     if left:
         os.truncate(reserve, max(0, left - max(PIECE, 2 * size)))
@@ -760,7 +760,7 @@ def _fill_reserve(path: Path) -> None:
 
 
 def _write_file(path: Path, content: str | bytes, mode: int, owner: tuple[int, int]) -> None:
-    import tempfile  # brings much that who only reads gets by without
+    import tempfile  # imports much that readers do not need
 
     make_directory(path.parent, path.parent.stat().st_mode & 0o7777 if path.parent.exists() else 0o700)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""That a host failed lately for reasons of its own; kept where no disk is full and a boot ends it."""
+"""Note that a host failed recently for reasons of its own; stored where no disk is full and a boot removes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .ledger import REMOVALS, key_of
 from .state import write_file
 
 SECONDS = 1800
-"""For which a host is suspect after it has failed: a person has time to look, and a mishap is forgotten."""
+"""Seconds for which a host is suspect after a failure: time for a person to check, and short enough for a mishap."""
 LONGEST_REASON = 500
 
 
@@ -27,14 +27,14 @@ def _boot_clock() -> float:
 
 
 class SuspicionFile:
-    """What one host remembers of its last failure."""
+    """One host's note of its last failure."""
 
     def __init__(self, state_directory: str, clock: Callable[[], float] = _boot_clock) -> None:
         self._clock = clock
         self.path = Path(REMOVALS) / f"cluster-compute-suspect-{key_of(state_directory)}.json"
 
     def read(self) -> Suspicion | None:
-        """Return why this host is suspect, and for how long; None where it is not. A damaged note counts as none."""
+        """Return why this host is suspect, and for how long; None if it is not. A damaged note counts as none."""
         found = self._note()
         return None if found is None else Suspicion(str(found["reason"]), found["left"])
 
@@ -44,14 +44,14 @@ class SuspicionFile:
         return found is not None and found.get("hangs") is True
 
     def remember(self, reason: str, hangs: bool = False) -> None:
-        """Be suspect from now on. A note that cannot be written is none: it must not hide the failure itself.
+        """Make this host suspect from now on. A note that cannot be written is skipped: it must not hide the failure.
 
         hangs: whether something of this host did not answer.
         """
         self._write({"reason": reason.strip()[:LONGEST_REASON], "since": self._clock(), "hangs": hangs})
 
     def answers_again(self) -> None:
-        """Be no more impatient; the host stays suspect for as long as it was to be."""
+        """Give calls their full time again; the host stays suspect for as long as it was to be."""
         if (found := self._note()) is not None:
             self._write({"reason": found["reason"], "since": found["since"], "hangs": False})
 
@@ -68,7 +68,7 @@ class SuspicionFile:
             write_file(self.path, json.dumps(content) + "\n", mode=0o600)
 
     def forget(self) -> bool:
-        """Be trusted again; return whether the host was suspect."""
+        """Trust the host again; return whether it was suspect."""
         was = self.read() is not None
         with suppress(OSError):
             self.path.unlink(missing_ok=True)

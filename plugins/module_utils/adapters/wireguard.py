@@ -4,12 +4,12 @@
 
 """Drive the kernel's WireGuard: one link a host and encrypted session, through which the session's VXLAN goes.
 
-Each host makes a Curve25519 key pair for the session; the private key never leaves it, and only hosts whose public
-key is known get through. The kernels agree on keys for the packets by themselves and change them every two minutes,
-so a host that was rebooted needs nobody's help.
+Each host makes a Curve25519 key pair for the session; the private key never leaves it, and only hosts with a known
+public key get through. The kernels agree on keys for the packets by themselves and change them every two minutes, so a
+host that was rebooted joins again without help.
 
-Links are made by iproute2. Keys and peers are handed to the kernel by generic netlink (linux/wireguard.h,
-linux/genetlink.h), so that no key is seen on a command line and hosts need no further package.
+Links are made by iproute2. Keys and peers are passed to the kernel by generic netlink (linux/wireguard.h,
+linux/genetlink.h), so that no key appears on a command line and hosts need no further package.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ else:
 KEY_SIZE = 32
 
 KEEPALIVE = 25
-"""Seconds between two packets to a peer at least. The first is sent at once: after a reboot the others would go on with
-keys that are lost here, for some 15 seconds, if they were not spoken to (wg(8), PersistentKeepalive)."""
+"""Least seconds between two packets to a peer. The first is sent at once: after a reboot the others would otherwise use
+keys that are lost here for some 15 seconds more (wg(8), PersistentKeepalive)."""
 
 PROBE = (
     "link add name cc-tunnel type wireguard\n"
@@ -51,7 +51,7 @@ PROBE = (
     "address add fe80::1/64 dev cc-tunnel nodad\n"
     "link add name cc-vxlan type vxlan id 1 local fe80::1 dev cc-tunnel dstport 4789 nolearning proxy\n"
 )
-"""What an encrypted session makes on a host, for iproute2; tried in a network namespace that ends with it."""
+"""Links of an encrypted session on a host, for iproute2; tested in a network namespace that ends with it."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class Peer:
 
 @dataclass(frozen=True)
 class Tunnel:
-    """One WireGuard link as the plan wants it.
+    """One WireGuard link of the plan.
 
     address: the host's inside the tunnel. port: UDP, on all hosts of the session. mtu: in bytes. alias marks the owner.
-    public_key: None where the link has none. peers: (public key, address inside the tunnel), sorted; where a peer is
-    reached is no part of it, since the kernel follows one whose address changes.
+    public_key: None if the link has none. peers: (public key, address inside the tunnel), sorted; their addresses
+    outside are not included, since the kernel follows a peer whose address changes.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Tunnel:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the kernel says of one peer: seconds since the epoch of the last handshake (0 for none), bytes."""
+    """The kernel's counters of one peer: seconds since the epoch of the last handshake (0 for none), bytes."""
 
     handshake: int
     received: int
@@ -93,7 +93,7 @@ class Traffic:
 def problem(local: str | None = None) -> str:
     """Return why this host cannot have encrypted sessions, in full sentences; empty if it can.
 
-    local: its underlay address, None where that is not known.
+    local: its underlay address, None if that is not known.
     """
     if vrf := link.vrf_of(local):
         return (
@@ -118,9 +118,9 @@ def problem(local: str | None = None) -> str:
 
 
 def read_public_key(path: Path) -> str | None:
-    """Return the public key that belongs to the private key in *path*, or None where there is no such file.
+    """Return the public key that belongs to the private key in *path*, or None if there is no such file.
 
-    Raises LinkError if the file holds no such key.
+    Raises LinkError if the file does not contain such a key.
     """
     private = _read_private_key(path)
     return None if private is None else _public_text(X25519PrivateKey.from_private_bytes(private))
@@ -152,7 +152,7 @@ def _public_text(key: X25519PrivateKey) -> str:
 
 
 def decode_key(text: str) -> bytes:
-    """Return the bytes of a key as WireGuard writes it, in base64. Raises ValueError for what is none."""
+    """Return the bytes of a key in WireGuard's form, base64. Raises ValueError for a malformed key."""
     try:
         key = base64.b64decode(text, validate=True)
     except (binascii.Error, TypeError) as error:
@@ -169,7 +169,7 @@ def read(name: str) -> Tunnel | None:
             continue
         if found.get("linkinfo", {}).get("info_kind") != "wireguard":
             raise LinkError(
-                f"The link {name} exists and is no WireGuard link; it is not ours to change. Rename or remove it."
+                f"The link {name} exists and is not a WireGuard link; it is not ours to change. Rename or remove it."
             )
         device = _read_device(name)
         own = [address["local"] for address in link.addresses_on(name) if address["family"] == "inet6"]
@@ -186,18 +186,18 @@ def read(name: str) -> Tunnel | None:
 
 
 def traffic(name: str) -> dict[str, Traffic]:
-    """Return what went through the link *name*, by the public key of the peer."""
+    """Return the traffic through the link *name*, by the public key of the peer."""
     return {key: peer.traffic for key, peer in _read_device(name).peers.items()}
 
 
 def converge(tunnel: Tunnel, key_file: Path, peers: Iterable[Peer]) -> None:
-    """Make the link, or change it in place to what it shall be: whatever lies on it stays.
+    """Make the link, or change it in place as needed: links based on it stay.
 
     A link that this call had to make is removed again if a step fails.
     """
     private = _read_private_key(key_file)
     if private is None:
-        raise LinkError(f"The key file {key_file} is missing. Run the repair playbook, which makes it anew.")
+        raise LinkError(f"The key file {key_file} is missing. Run the repair playbook, which makes a new one.")
     found = read(tunnel.name)
     if found is None:
         link.add_link(tunnel.name, ["type", "wireguard"], tunnel.alias)
@@ -216,7 +216,7 @@ def converge(tunnel: Tunnel, key_file: Path, peers: Iterable[Peer]) -> None:
 
 
 def _allow_ipv6(name: str) -> None:
-    """Let the link have IPv6 on hosts that use none elsewhere."""
+    """Enable IPv6 on the link, also on hosts that use none elsewhere."""
     switch = Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6")
     if switch.exists() and switch.read_text(encoding="ascii").strip() != "0":
         switch.write_text("0\n", encoding="ascii")
@@ -239,7 +239,7 @@ _REPLACE_ALLOWED = 2
 _ALLOWED_FAMILY, _ALLOWED_ADDRESS, _ALLOWED_MASK = 1, 2, 3
 
 PEERS_A_MESSAGE = 64
-"""Peers that are handed over at once; a nested attribute has at most 64 KiB."""
+"""Peers that are passed at once; a nested attribute has at most 64 KiB."""
 
 
 @dataclass
@@ -350,7 +350,7 @@ def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _talk(command: int, flags: int, message: list[bytes]) -> list[bytes]:
-    """Tell the kernel's WireGuard something and return its answers. Raises LinkError with what it says."""
+    """Send a request to the kernel's WireGuard and return its answers. Raises LinkError with the kernel's error."""
     try:
         with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)) as channel:
             channel.bind((0, 0))
