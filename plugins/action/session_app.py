@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Have the host of main1 open an app, and write for its owner how to get there, to a file of the controller.
+"""Open an app on the host of main1, and write a file on the controller that tells its owner how to reach it.
 
-What the host says of the app holds its token, which goes into that file and nowhere else.
+The answer of the host contains the app's token, which is written to that file and nowhere else.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class ActionModule(HostAction):
     """The action behind the module session_app."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what people may be shown of the app; or which apps were closed."""
+        """Return what people may see of the app, or which apps were closed."""
         own = {name: str(self._task.args.pop(name, "") or "") for name in ("answer_file", "configuration")}
-        self._play_context.no_log = True  # a connection shows with -vvv what a host said
+        self._play_context.no_log = True  # with -vvv, a connection shows the answer of a host
         result = super().run(tmp, task_vars)
         opened = result.pop("opened", None)
         if opened is None:

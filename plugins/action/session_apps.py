@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Check, on the controller, which app is asked for, and the site's table of them."""
+"""Check the request for an app and the site's table of apps, on the controller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the request; fail with everything that is wrong with it."""
+        """Return the request. Fails with everything that is wrong with it."""
         super().run(tmp, task_vars)
         _result, arguments = self.validate_argument_spec(
             {"only": {"type": "str", "choices": ["open", "name"], "default": "open"}}
@@ -47,7 +47,7 @@ class ActionModule(ActionBase):
         return {"changed": False, "request": request.to_dict()}
 
     def _given(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Return what is asked for, as the first host of the group has it: the site's table may be in the inventory."""
+        """Return the request of the group's first host, because the site's table may be in the inventory."""
         variables = {"session_resource_group": reader(self._templar)(task_vars.get("session_resource_group"))}
         _group, hosts = resource_group(variables, task_vars["groups"])
         return pick(PlainHosts(task_vars["hostvars"])[hosts[0]], VARIABLES)

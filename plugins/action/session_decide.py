@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tell, on the controller, what follows from the answers of hosts to the step of a verb."""
+"""Decide the next step of a verb from the answers of the hosts, on the controller."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identi
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 
 PAUSE = (0.3, 1.5)
-"""Seconds, from and to, between one try and the next; drawn by chance, so that those who met do not meet again."""
+"""Range of seconds between two attempts. Random, so that runs that collided do not collide again."""
 SPOKEN = {
     "announcement",
     "failures",
@@ -68,10 +68,10 @@ SPOKEN = {
     "unremoved",
     "warnings",
 }
-"""What roles and playbooks show of a state."""
+"""The parts of a state that roles and playbooks show."""
 ARTIFACT = "cluster_compute_session"
 LEFT_OUT = {"unreachable": True, "msg": "It is left out by --limit."}
-"""What a host answers that the run does not call."""
+"""The answer of a host that the run does not call."""
 
 
 class ActionModule(ActionBase):
@@ -81,7 +81,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the next state, having paused where the verb shall try again."""
+        """Return the next state, after a pause if the verb has to try again."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
         refused = refusal(self._task, task_vars)
@@ -115,7 +115,7 @@ class ActionModule(ActionBase):
         )
         verb = VERBS[arguments["verb"]]
         if arguments["state_of"] is not None:
-            # As it is: nothing in it is a template.
+            # Unchanged, because nothing in it is a template.
             state = task_vars["hostvars"].raw_get(arguments["state_of"])[f"{arguments['verb']}_state"]
             return not_shown({**state, "changed": False})
         event = None
@@ -140,7 +140,7 @@ class ActionModule(ActionBase):
         return self._result(verb, state, arguments, event)
 
     def _begin(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State | None:
-        """Return the first state where this decision is the first; None where there is a state already."""
+        """Return the first state if this decision is the first. None if there is a state already."""
         hosts, left_out = self._hosts(task_vars)
         state = self._first(arguments, task_vars, hosts)
         if state is None or not left_out:
@@ -152,7 +152,7 @@ class ActionModule(ActionBase):
     def _hosts(self, task_vars: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         """Return the hosts that the verb is about, and which of them ``--limit`` leaves out of this run.
 
-        A part of a group is not to be judged as if it were all of it.
+        A part of a group must not be evaluated as if it were the whole group.
         """
         own = list(task_vars["ansible_play_hosts_all"])
         if not task_vars.get("ansible_limit"):
@@ -185,7 +185,7 @@ class ActionModule(ActionBase):
         return PlainHosts(task_vars["hostvars"])[task_vars["inventory_hostname"]]
 
     def _answers(self, state: State, verb: str, hostvars: Any) -> dict[str, Any]:
-        """Return what the hosts of the state's step answered, as it is: nothing in it is a template."""
+        """Return the answers of the hosts of the state's step, unchanged, because nothing in them is a template."""
         left_out = state.get("left_out") or ()
         return {
             host: LEFT_OUT if host in left_out else hostvars.raw_get(host).get(f"{verb}_answer") or {}
@@ -215,7 +215,7 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": spoken(state["failure"]), **spoken(shown)}
         is_over = not state["step"]
         if is_over and arguments["says"]:
-            # As ansible.builtin.debug shows it; what is handed on was so before, or it would be shown as well.
+            # Shown as ansible.builtin.debug does. Data for later jobs was passed on before, or it would also be shown.
             shown = {"changed": False, "msg": spoken(verb.closing_lines(state)), "_ansible_verbose_always": True}
             return {**shown, "warnings": spoken(state["warnings"])} if state.get("warnings") else shown
         result: dict[str, Any] = {"changed": False, **state}
@@ -227,12 +227,12 @@ class ActionModule(ActionBase):
         if event is not None and not hasattr(verb, "handed_on"):
             artifact = {EVENT: event}
         result.update(handed_on(artifact) if artifact else {})
-        # A difference is of a launch, whose state has nothing of others.
+        # Only a launch has a difference, and its state contains nothing of other sessions.
         return result if "diff" in result else not_shown(result)
 
 
 def _read_archive(request: Request) -> dict[str, dict[str, str]]:
-    """Return what the controller's archive of images holds. Raises InvalidInput."""
+    """Return the images in the controller's archive. Raises InvalidInput."""
     path = str(request.image_archive)
     found = read_archive(path)
     check_archive(path, found, sorted({role.image for role in request.roles}))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tell, on the controller, who listens of a verb that no state has the end of."""
+"""Report the outcome of a verb without a state to the receiver of events, on the controller."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return why the verb failed, if it did, having told who listens; fail for a receiver that is none."""
+        """Send the event and return why the verb failed, if it did. Fails if the receiver is not valid."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
         refused = refusal(self._task, task_vars)
@@ -54,7 +54,7 @@ class ActionModule(ActionBase):
         if arguments["answers"] is None:
             return {"changed": False, "failures": []}
         answers = read_answers(DrainAnswer, arguments["answers"])
-        wait_seconds = 0 if checks else arguments["wait_seconds"]  # nobody waits in check mode
+        wait_seconds = 0 if checks else arguments["wait_seconds"]  # no host waits in check mode
         event, failures = drained(arguments["verb"], answers, wait_seconds, arguments["failures"])
         result = {"changed": False, "failures": spoken(failures)}
         if checks:

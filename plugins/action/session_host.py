@@ -2,19 +2,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Call a host: start the program of the hosts' side there, with the arguments of the task on its standard input.
+"""Call a host: start the program for hosts there, with the arguments of the task on its standard input.
 
-The program lies on the host under the digest of its sources. A host that has another one or none is sent it, once,
-over Ansible's own connection. So nothing is put together, sent, unpacked and compiled for each task.
+The program is stored on the host under the digest of its sources. If the host has another one or none, it is sent once
+over Ansible's own connection. Therefore nothing has to be built, sent, unpacked and compiled for each task.
 
-Many launches at the same moment open more connections than an SSH server takes (sshd_config(5): MaxStartups,
-MaxSessions). It then closes some of them before a word was said, or has no time for them, and to Ansible the host looks
-unreachable although nothing is wrong with it. Only these cases are tried again: nothing has run on the host yet, and a
-host that is down says so in other words and at once.
+Many launches at the same time can open more connections than an SSH server accepts (sshd_config(5): MaxStartups,
+MaxSessions). The server then closes some of them before any data was exchanged, or does not answer in time. To Ansible,
+the host looks unreachable although nothing is wrong with it. Only these cases are tried again. Nothing has run on the
+host in them, and a host that is down fails at once with another message.
 
-A host that hangs says nothing at all. So a connection that is silent is closed, a call has a limit of time, a host
-that works on one is asked for a sign of life now and then, and one that gave none or reached a limit is remembered: the
-next run asks it for a sign of life first, and waits less for that.
+A host that hangs does not answer at all. Therefore an idle connection is closed, and each call has a time limit. While
+a host works on a call, a sign of life is requested periodically. A host that gave none or reached a limit is
+remembered. The next run first requests a sign of life from it, and waits less for that.
 """
 
 from __future__ import annotations
@@ -67,28 +67,28 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain impo
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker, read_scope
 
 TURNED_AWAY = "exchange_identification:"
-"""What ssh(1) says where the server closed the connection before both sides had told who they are."""
+"""Message of ssh(1) if the server closed the connection before both sides had identified themselves."""
 PROXIED = "UNKNOWN port"
-"""What it adds where a proxy was in between, whose end may have any reason."""
+"""Addition to the message if there was a proxy, which may have ended for any reason."""
 TOO_SLOW = re.compile(r"timed out during banner exchange|^Connection to \S+ port \d+ timed out", re.MULTILINE)
-"""What it says where the server took the connection and then had no time for it; a host that is down takes none."""
+"""Message if the server accepted the connection but did not answer in time. A host that is down accepts none."""
 TRIES = 12
 TRIES_OF_SLOW = 5
-"""Fewer, as each of them takes as long as ssh waits (ssh_config(5), ConnectTimeout)."""
+"""Fewer attempts, because each takes as long as ssh waits (ssh_config(5), ConnectTimeout)."""
 SILENT = re.compile(rf"{TOO_SLOW.pattern}|^Timeout, server \S+ not responding", re.MULTILINE)
-"""What it says of a server that takes the connection, or has taken it, and then says nothing."""
+"""Messages about a server that accepts or has accepted the connection, and then does not answer."""
 KEPT_ALIVE = "-o ServerAliveInterval=10 -o ServerAliveCountMax=6"
-"""So that ssh closes a connection whose other side has said nothing for a minute; what a site gives goes before."""
+"""Options with which ssh closes a connection that was silent for a minute. The site's own options take precedence."""
 SIGN_OF_LIFE = "-I -S -c " + shlex.quote(
     "import mmap, os, sys; os.readv(os.open(sys.executable, os.O_RDONLY | os.O_DIRECT), [mmap.mmap(-1, 4096)])"
 )
-"""What Python is started with, which reads from the host's disk, not from its memory, and nothing more."""
+"""Code with which Python is started to read from the host's disk instead of its memory, and nothing more."""
 PAUSE = (0.2, 0.8)
-"""Seconds, from and to, by which the pauses grow; by chance, so that those who met do not meet again."""
+"""Range of seconds by which the pauses grow. Random, so that runs that collided do not collide again."""
 SPOKEN = {"module_stderr", "module_stdout", "msg"}
-"""What Ansible shows of an answer as it is."""
+"""The parts of an answer that Ansible shows unchanged."""
 ANY_PYTHON = "$(command -v /usr/bin/python3 || command -v python3 || echo /usr/bin/python3)"
-"""For a host of which nobody says which Python to use: the one whose libraries the distribution's packages bring."""
+"""The Python for a host without a configured one. The distribution's packages install their libraries for it."""
 
 
 DISCOVERED = ("auto", "auto_silent", "auto_legacy", "auto_legacy_silent")
@@ -96,15 +96,15 @@ DISCOVERED = ("auto", "auto_silent", "auto_legacy", "auto_legacy_silent")
 
 
 class _Late(BaseException):
-    """A call has reached its limit of time. The connection plugins of Ansible try again after any other error."""
+    """A call has reached its time limit. The connection plugins of Ansible try again after any other error."""
 
 
 @contextmanager
 def _limited(seconds: float, ask: Callable[[], object] | None = None) -> Iterator[None]:
-    """Raise _Late where the block takes longer, unless a timer runs already, as with a time-out of the task.
+    """Raise _Late if the block takes longer, unless a timer already runs, such as that of a task with a timeout.
 
-    ask: ends when the host gives a sign of life, or says otherwise why not. It is called now and then by a process of
-    its own while the block waits, and _Late is raised where it does not end.
+    ask: ends when the host gives a sign of life or otherwise reports why not. A separate process calls it periodically
+    while the block waits. If it does not end, _Late is raised.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
@@ -144,7 +144,7 @@ def _limited(seconds: float, ask: Callable[[], object] | None = None) -> Iterato
 
 
 def _forked(work: Callable[[], object]) -> int:
-    """Return the process that does something; the number is that of its group, too."""
+    """Return the process that runs a function. Its number is also the number of its process group."""
     child = os.fork()
     if not child:
         try:
@@ -157,7 +157,7 @@ def _forked(work: Callable[[], object]) -> int:
 
 
 def _end_clients() -> None:
-    """End the SSH clients that this process has started, and that wait for a host for ever."""
+    """End the SSH clients that this process has started and that would wait for a host forever."""
     own = str(os.getpid())
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -172,16 +172,16 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
     asks = True
-    """Whether a session that is named is asked for by who runs this; a verb that has judged that says so itself."""
+    """Whether to set the user of this run as the requester of a session. A verb that has checked this turns it off."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what came of the call. Raises AnsibleConnectionFailure where the host stays out of reach."""
+        """Return the result of the call. Raises AnsibleConnectionFailure if the host stays unreachable."""
         super().run(tmp, task_vars)
         call = self._task.action.rpartition(".")[2]
         declared = ARGUMENTS[call]
         if self._task.check_mode and not declared["supports_check_mode"]:
             return {"skipped": True, "msg": f"{call} cannot tell what it would do, so check mode leaves it out."}
-        # A path is the host's: what ~ means is not for the controller to say.
+        # The path is on the host, so the controller must not expand ~.
         spec = {
             name: {**option, "type": "str"} if option.get("type") == "path" else option
             for name, option in declared["argument_spec"].items()
@@ -201,14 +201,14 @@ class ActionModule(ActionBase):
         return not_shown(result) if call == "host_info" and not result.get("failed") else result
 
     def _call(self, call: str, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer of the program, sending the program first where the host lacks it."""
+        """Return the answer of the program. Sends the program first if the host does not have it."""
         program = the_program(C.DEFAULT_LOCAL_TMP)
         packed = question(call, arguments, self._task.check_mode)
         python = self._python(task_vars)
         self._get_ready(python)
         hang = self._note.read()
         if hang is not None and not hang.answers:
-            # Before the call: it may take long for good reasons, and this may not.
+            # Before the call, which may take long for good reasons, while this may not.
             with self._tried_once():
                 self._execute(f"{python} {SIGN_OF_LIFE}", b"", SUSPECT_SECONDS, tries_of_slow=1)
             self._note.answers_again()
@@ -232,45 +232,45 @@ class ActionModule(ActionBase):
         if hang is not None:
             self._mark_suspect(call, arguments, result, hang)
         result.update({key: spoken(result[key]) for key in SPOKEN & result.keys()})
-        # As Ansible does with the results of modules.
+        # Ansible does the same with the results of modules.
         written = [name for name in ("stdout", "stderr") if isinstance(result.get(name), str)]
         result.update({f"{name}_lines": result[name].splitlines() for name in written})
         warnings += result.get("warnings", ())
         if warnings:
-            # Ansible shows a warning without the host that it comes from, and the same of several once.
+            # Ansible shows a warning without its host, and equal warnings of several hosts only once.
             host = self._task.delegate_to or task_vars["inventory_hostname"]
             result["warnings"] = [f"{host}: {warning}" for warning in spoken(warnings)]
         return result
 
     def _get_ready(self, python: str) -> None:
-        """Get ready to wait for the host, whose Python is started so."""
+        """Prepare to wait for the host, whose Python is started with this command."""
         self._keep_alive()
         self._note = HangNote(C.ANSIBLE_HOME, self._address())
         self._life = f"{python} {SIGN_OF_LIFE}"
 
     def cleanup(self, force: bool = False) -> None:
-        """Remove the task's temporary directory from the host; one that hangs keeps it."""
+        """Remove the task's temporary directory from the host. A host that hangs keeps it."""
         if self._connection._shell.tmpdir:
             with suppress(AnsibleConnectionFailure), self._waiting(ANSWER_SECONDS):
                 super().cleanup(force)
 
     @contextmanager
     def _waiting(self, seconds: float, folder: str = "") -> Iterator[None]:
-        """Let the block wait for the host. folder: of the host, to which it writes.
+        """Let the block wait for the host. folder: the directory of the host to which it writes.
 
-        Raises AnsibleConnectionFailure where the host hangs, which is remembered.
+        Raises AnsibleConnectionFailure if the host hangs, which is remembered.
         """
         begin = time.monotonic()
         writes = f"; : > {shlex.quote(self._connection._shell.join_path(folder, 'alive'))}" if folder else ""
         asked = partial(self._ask_once, for_any_shell(f"{self._life}{writes}"))
-        # Others share their connection with a process that is forked from this one.
+        # Other connections are shared with a process that is forked from this one.
         is_ssh = getattr(self._connection, "transport", "") == "ssh"
         try:
             with _limited(seconds, asked if is_ssh else None):
                 yield
         except _Late:
             _end_clients()
-            self._connection._shell.tmpdir = None  # which nobody could remove
+            self._connection._shell.tmpdir = None  # which no one could remove
             why = f"The host hangs: it did not answer within {time.monotonic() - begin:.0f} seconds."
             self._note.remember(why)
             raise AnsibleConnectionFailure(why) from None
@@ -281,7 +281,7 @@ class ActionModule(ActionBase):
 
     @contextmanager
     def _tried_once(self) -> Iterator[None]:
-        """Let Ansible try only once: its pauses ([ssh_connection] retries) would be taken for silence of the host."""
+        """Limit Ansible to one attempt, because its pauses ([ssh_connection] retries) would look like a silent host."""
         retries = None
         with suppress(AnsibleError, KeyError):
             if getattr(self._connection, "transport", "") == "ssh":
@@ -296,7 +296,7 @@ class ActionModule(ActionBase):
             self._connection.set_option("reconnection_retries", retries)
 
     def _mark_suspect(self, call: str, arguments: dict[str, Any], result: dict[str, Any], hang: Hang) -> None:
-        """Let a host that hung count as one that failed lately, until it is trusted or has started a session."""
+        """Count a host that hung as one that failed recently, until it is trusted or has started a session."""
         host = result.get("host")
         if call == "host_info" and isinstance(host, dict) and host.get("usable") and not host.get("suspect"):
             host["suspect"] = {"reason": hang.reason, "left": hang.left}
@@ -306,12 +306,12 @@ class ActionModule(ActionBase):
             self._note.forget()
 
     def _address(self) -> str:
-        """Return how the host is reached, which tells it from all others of this controller."""
+        """Return how the host is reached, which identifies it among all hosts of this controller."""
         context = self._play_context
         return f"{context.remote_user or ''}@{context.remote_addr}:{context.port or ''}"
 
     def _keep_alive(self) -> None:
-        """Let ssh close a connection whose other side is gone without a word."""
+        """Make ssh close a connection whose other side has disappeared."""
         if getattr(self._connection, "transport", "") != "ssh":
             return
         with suppress(AnsibleError, KeyError):
@@ -336,14 +336,14 @@ class ActionModule(ActionBase):
         named = reader(self._templar)(C.config.get_config_value("INTERPRETER_PYTHON", variables=known))
         if not named or str(named) in DISCOVERED:
             return ANY_PYTHON
-        return str(named)  # with arguments, ~ or a variable of the shell, as Ansible takes it
+        return str(named)  # with arguments, ~ or a shell variable, as Ansible accepts it
 
     def _execute(
         self, command: str, content: bytes, seconds: float, tries_of_slow: int = TRIES_OF_SLOW
     ) -> dict[str, Any]:
-        """Run a command on the host with *content* on its standard input, again where its SSH server is too busy.
+        """Run a command on the host with *content* on its standard input, and try again if its SSH server is too busy.
 
-        seconds: it may take so long. Raises AnsibleConnectionFailure, also for a host that hangs, which is remembered.
+        seconds: the time limit. Raises AnsibleConnectionFailure, also for a host that hangs, which is remembered.
         """
         environment: dict[str, Any] = {}
         self._compute_environment_string(environment)  # whose text is for the shell of ansible_shell_type
@@ -368,7 +368,7 @@ class ActionModule(ActionBase):
         raise AssertionError
 
     def _written(self, content: bytes) -> str:
-        """Write what is asked to a file of the host that only its user reads; it goes when the task has ended."""
+        """Write the request to a file on the host that only its user can read and that the task removes."""
         if not self._connection._shell.tmpdir:
             with self._waiting(ANSWER_SECONDS):
                 self._make_tmp_path()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Return, on the controller, all that the hosts of a resource group say together."""
+"""Combine the facts of all hosts of a resource group, on the controller."""
 
 from __future__ import annotations
 

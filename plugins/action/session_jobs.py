@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Check, on the controller, what job is asked for."""
+"""Check the request for a job, on the controller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the request; fail with everything that is wrong with it."""
+        """Return the request. Fails with everything that is wrong with it."""
         super().run(tmp, task_vars)
         self.validate_argument_spec({})
         try:
@@ -42,5 +42,5 @@ class ActionModule(ActionBase):
             request = parse_job_request(variables).to_dict()
         except CoreError as error:
             return {"failed": True, "msg": f"{job.REFUSED}\n{error}"}
-        del request["env"]  # its values are secret; whoever starts the job reads them by itself
+        del request["env"]  # its values are secret, and the step that starts the job reads them itself
         return {"changed": False, "request": request}

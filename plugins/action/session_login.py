@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Write, on the controller, what the owner's SSH client has to know of a session."""
+"""Return the SSH client configuration for the owner of a session, on the controller."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the two files and how to use them; fail for a session that nobody can log in to."""
+        """Return the two files and how to use them. Fails for a session to which no user can log in."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
         refused = refusal(self._task, task_vars)
@@ -74,7 +74,8 @@ class ActionModule(ActionBase):
 
 
 def _contents(directory: str) -> tuple[list[str], str]:
-    """Return what is in a folder, if there is one, and its configuration. Raises InvalidInput for what is no folder."""
+    """Return the content of a directory, if it exists, and its configuration. Raises InvalidInput for a
+    non-directory."""
     try:
         entries = os.listdir(directory)
         if CONFIGURATION not in entries:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Check, on the controller, what of a session's output is asked for, and show and save what hosts have read."""
+"""Check a request for output of a session, and show and save what hosts have read, on the controller."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ActionModule(ActionBase):
 
 
 def _save(directory: str, files: Mapping[str, str], check_mode: bool) -> bool:
-    """Write the files and tell whether that changed anything. Raises InvalidInput where it cannot be done."""
+    """Write the files and return whether that changed anything. Raises InvalidInput if they cannot be written."""
     changed = False
     try:
         for name, text in files.items():

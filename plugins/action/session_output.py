@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Read what replicas write, and show it as it comes.
+"""Read the output of replicas, and show it as it arrives.
 
-Every host of the task is followed by a worker of its own, side by side as far as Ansible's forks go. A worker asks its
-host again and again; the host answers as soon as something was written. So nothing has to stay on a host, and a
-connection that breaks is made anew.
+A separate worker follows each host of the task, in parallel as far as Ansible's forks allow. A worker calls its host
+repeatedly, and the host answers as soon as something was written. Therefore nothing has to stay on a host, and a broken
+connection is replaced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 SLICE = 5.0
 """Seconds after which a host answers although nothing was written."""
 PATIENCE = 20.0
-"""Seconds for which a host may be out of reach while it is followed."""
+"""Seconds for which a host may be unreachable while it is followed."""
 
 
 class ActionModule(HostAction):
@@ -36,7 +36,7 @@ class ActionModule(HostAction):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what the host said, all answers put together."""
+        """Return all answers of the host, combined."""
         seconds = float(self._task.args.get("follow_seconds") or 0)
         if not seconds:
             return super().run(tmp, task_vars)
@@ -67,7 +67,7 @@ class ActionModule(HostAction):
                 return {**result, "sources": list(sources.values())}
 
     def _add(self, sources: dict[tuple[str, str], dict[str, Any]], source: dict[str, Any]) -> None:
-        """Add new lines to those before; no more of them are held than one answer may have."""
+        """Add new lines to the earlier ones, and keep at most as many as one answer may have."""
         known = sources.setdefault((source["replica"], source["job"]), {**source, "lines": [], "left_out": 0})
         known["lines"] += source["lines"]
         known["left_out"] += source["left_out"]

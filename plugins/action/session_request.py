@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Check the request on the controller, before any host is touched."""
+"""Check the request on the controller, before any host is contacted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OF_SITE = (
     "session_owner",
     "session_encrypted",
 )
-"""What of a user's variables holds for the session of a playbook as well, which has others of its own."""
+"""The user's variables that also apply to the session of a playbook with its own request."""
 
 
 class ActionModule(ActionBase):
@@ -52,7 +52,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what the other steps need of the request; fail with everything that is wrong with it."""
+        """Return the parts of the request that other steps need. Fails with everything that is wrong with it."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
         _result, arguments = self.validate_argument_spec(
@@ -92,9 +92,9 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": f"The request cannot be used; no host was touched.\n{error}"}
 
     def _refuse_near_misses(self, variables: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-        """Refuse extra variables that nothing reads, and return warnings of others. Raises InvalidInput.
+        """Reject extra variables that nothing reads, and return warnings about others. Raises InvalidInput.
 
-        A verb that needs no request may be run by a playbook whose launch has an own variable such as cluster_size.
+        A verb without a request may be run by a playbook whose launch has its own variable such as cluster_size.
         """
         given = [name for name, value in variables.items() if is_given(value)]
         launches = arguments["only"] == "launch" and not arguments["own"]

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Make the calls to a host that the state of a verb names.
+"""Run the calls to a host that the state of a verb names.
 
-Three of them need more of the controller than to be made: its clock, its secrets and files, and the other hosts.
+Three of the calls need something from the controller: its clock, its secrets and files, or the other hosts.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs impo
 
 COLLECTION = "cluster_compute.session."
 SLICE = 5.0
-"""Seconds for which a host is asked to watch at a time; so long after one has changed the others stop at the latest."""
+"""Seconds for which a host watches in one call, and the longest time for which others watch after one has changed."""
 WITH_SECRET = ("serving", "received")
-"""States of session_images that need the secret from which the hosts' tokens are made; no state of a verb holds it."""
+"""States of session_images that need the secret for the hosts' tokens, which no state of a verb contains."""
 
 
 class PreflightCall(HostAction):
     """The call host_preflight: notes the time on the controller before and after it."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the answer, and between which times the host read its clock."""
+        """Return the answer, and the times between which the host read its clock."""
         before = time.time()
         result = super().run(tmp, task_vars)
         return {**result, "controller": [before, time.time()]}
@@ -81,13 +81,13 @@ class ImagesCall(HostAction):
         return super().run(tmp, task_vars)
 
     def _logins(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, dict[str, str]]:
-        """Return the logins of those registries that are asked now. Raises InvalidInput."""
+        """Return the logins of the registries that are used now. Raises InvalidInput."""
         known = parse_registries(reader(self._templar)(task_vars.get(REGISTRIES)))
         references = [*given.get("images", ()), *(pull["digest"] for pull in given.get("pulls", ()))]
         return {name: known[name] for name in sorted(set(map(registry_of, references))) if name in known}
 
     def _bring(self, given: dict[str, Any]) -> str:
-        """Copy the archive into the folder that Ansible removes after the module; return why that failed."""
+        """Copy the archive into the directory that Ansible removes after the module. Return why that failed."""
         path = str(given["archive"])
         if not os.path.isfile(path):
             return f"session_image_archive is {path!r}: The controller has no such file any more."
@@ -108,13 +108,12 @@ class ImagesCall(HostAction):
 
 
 class WatchCall(HostAction):
-    """The call session_watch: hosts watch side by side, and the first that changes ends it for all.
-
-    They meet in the folder that all workers of one ansible-playbook share on the controller.
+    """The call session_watch: hosts watch in parallel, and the first one that changes ends it for all. They meet in the
+    directory that all workers of one ansible-playbook share on the controller.
     """
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what the host said last."""
+        """Return the last answer of the host."""
         arguments = dict(self._task.args)
         begin = time.monotonic()
         deadline = begin + float(arguments["seconds"])
@@ -137,7 +136,7 @@ ACTIONS: dict[str, type[HostAction]] = {
     "session_output": OutputAction,
     "session_watch": WatchCall,
 }
-"""Those calls that need more of the controller than to be made."""
+"""The calls that need something from the controller."""
 
 
 class ActionModule(ActionBase):
@@ -146,7 +145,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the result of the host's calls as one; skip where the host has none."""
+        """Return the results of the host's calls as one. Skips a host without calls."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
         _result, arguments = self.validate_argument_spec(
@@ -155,7 +154,7 @@ class ActionModule(ActionBase):
                 "step": {"type": "str"},
             }
         )
-        # Nothing in a state is a template, and reading it as one would take long on each host.
+        # Nothing in a state is a template, and templating it would take long on each host.
         state = task_vars[f"{arguments['verb']}_state"]
         calls = []
         if state.get("step") and arguments["step"] in (None, state["step"]):
@@ -175,7 +174,7 @@ class ActionModule(ActionBase):
         return {name: value for name, value in found.items() if value not in (None, "")}
 
     def _call(self, module: str, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Return the result of the action behind a module, as if a task had named it."""
+        """Return the result of the action behind a module, as if a task had called it."""
         if module == "session_images" and given.get("state") in WITH_SECRET:
             given["secret"] = reader(self._templar)(task_vars["launch_image_secret"])
         task = self._task.copy()

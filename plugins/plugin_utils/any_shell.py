@@ -2,24 +2,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Write a command that any login shell of a host understands, whatever the command holds."""
+"""Write a command that any login shell of a host understands, whatever the command contains."""
 
 from __future__ import annotations
 
 import base64
 
 LONGEST_ARGUMENT = 96 * 1024
-"""Most bytes of a packed script that are part of a command. The kernel takes 128 KiB as one argument (execve(2),
-MAX_ARG_STRLEN), which all that Ansible and SSH put around the script is part of."""
+"""Maximum number of bytes of a packed script in a command. The kernel accepts 128 KiB as one argument (execve(2),
+MAX_ARG_STRLEN), including everything that Ansible and SSH put around the script."""
 
 
 def for_any_shell(script: str) -> str:
-    """Return the command that has /bin/sh run *script*, in words that every shell reads alike.
+    """Return a command that runs *script* with /bin/sh, in words that every shell reads in the same way.
 
-    fish takes a backslash in single quotes for its own, csh a line's end and an exclamation mark, and neither knows
-    the shell's way to keep an exit code. So the script travels as base64, and the quoted word around it holds none of
-    these, nor a quote: Ansible quotes it once more for each program in between. Standard input is the script's. Where
-    the host has no base64 the command fails, as it does where *script* fails.
+    fish interprets a backslash in single quotes, csh a line end and an exclamation mark, and neither supports the
+    shell's way to keep an exit code. The script is therefore sent as base64. The quoted word around it contains none of
+    these, and no quote, because Ansible quotes it again for each program in between. The script gets the standard
+    input. The command fails if the host has no base64, or if *script* fails.
     """
     return _unpacking("", _packed(script))
 

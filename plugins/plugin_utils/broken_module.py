@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What to say where a module ended before it could say anything."""
+"""Messages for a module that ended before it could return a result."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TRACEBACK = "Traceback (most recent call last)"
 
 
 def of_broken_module(result: Mapping[str, Any], module: str) -> str:
-    """Return what to say where a module broke down; empty where the result is not that of one that did.
+    """Return the message for a module that crashed. Empty if the result is not that of a crash.
 
-    Either its program ended without a result, so that there is only what it wrote, or Ansible caught its exception:
-    since ansible-core 2.19 an object, whose event has a message, before that the text of the traceback.
+    Either the program ended without a result, so that there is only its output, or Ansible caught its exception. Since
+    ansible-core 2.19 that is an object whose event has a message, before that the text of the traceback.
     """
     exception = result.get("exception")
     written = str(result.get("module_stderr") or result.get("module_stdout") or "")

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Let callbacks read what the controller has decided, although no result shows it (`not_shown`).
+"""Allow callbacks to read the decisions of the controller, although no result shows them (`not_shown`).
 
-Ansible hands callbacks a copy of such a result without its values, and only then registers the values. So they are read
-where the next task finds them, when that task begins.
+Ansible passes callbacks a copy of such a result without its values, and only then registers the values. They are
+therefore read from the registered variables when the next task begins.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Decisions:
     """The last decision of a run."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without a decision."""
         self._play: Any = None
         self._registered: tuple[Any, str] | None = None
 
     def in_play(self, play: Any) -> None:
-        """Take down which play begins."""
+        """Note which play begins."""
         self._play = play
 
     def shown(self, result: Any) -> Mapping[str, Any] | None:
@@ -41,7 +41,7 @@ class Decisions:
         return None if hidden else values
 
     def read(self) -> Mapping[str, Any] | None:
-        """Return what was decided and not shown, once; None where there is nothing new."""
+        """Return a decision that was not shown, once. None if there is nothing new."""
         if self._registered is None:
             return None
         (host, name), self._registered = self._registered, None

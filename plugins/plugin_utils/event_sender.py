@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Send an event from a process of its own, so that no run waits for who receives it.
+"""Send an event from a separate process, so that no run waits for the receiver.
 
-This file is also that process: it gets all on standard input, nothing of it shows among the machine's processes, and
-imports nothing of this collection, which only Ansible finds.
+This file is also that process. It gets everything on standard input, so nothing is visible in the process list, and it
+imports nothing from this collection, which only Ansible can find.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds between one try and the next, so there is one try more."""
+"""Seconds between two attempts. There is one attempt more than pauses."""
 SECONDS = 5.0
-"""For which a try may take."""
+"""Time limit of an attempt in seconds."""
 
 
 def send(url: str, token: str, event: Mapping[str, Any]) -> None:
-    """Have the event sent, and return at once. Nothing that goes wrong with it is the run's matter."""
+    """Start to send the event, and return at once. Problems with sending do not affect the run."""
     with contextlib.suppress(OSError):
         process = subprocess.Popen(
             [sys.executable, __file__],
@@ -38,19 +38,19 @@ def send(url: str, token: str, event: Mapping[str, Any]) -> None:
             cwd="/",
         )
         if process.stdin is not None:
-            # Less than a pipe holds (pipe(7)), so nobody has to read it for this to go on.
+            # Less than a pipe holds (pipe(7)), so this does not have to wait for a reader.
             with process.stdin as stdin:
                 stdin.write(packed(url, token, event))
 
 
 def packed(url: str, token: str, event: Mapping[str, Any]) -> bytes:
-    """Return what the process that sends is told. Escaped, a letter could take twelve bytes."""
+    """Return the input of the sending process. With escapes, a letter could take twelve bytes."""
     question = json.dumps({"url": url, "token": token, "event": event}, ensure_ascii=False)
     return question.encode(errors="replace")
 
 
 def main() -> int:
-    """Try until it is received, six times at most; the machine's log tells what was not."""
+    """Try until the event is received, at most six times. The machine's log reports an event that was not received."""
     from ansible.module_utils.urls import open_url
 
     question = json.load(sys.stdin.buffer)
@@ -61,7 +61,7 @@ def main() -> int:
     why: object = ""
     for pause in (*PAUSES, None):
         try:
-            # Nobody but the receiver gets the token, nor the receiver a password of whoever runs the playbook.
+            # Only the receiver gets the token, and it gets no password of the user who runs the playbook.
             open_url(
                 question["url"],
                 data=body,
@@ -72,7 +72,7 @@ def main() -> int:
                 use_netrc=False,
             ).close()
             return 0
-        except Exception as error:  # whatever it is, the next try may do
+        except Exception as error:  # whatever the error is, the next attempt may succeed
             why = error
         if pause is not None:
             time.sleep(pause)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What happened, on its way from an action to who listens: what follows in a workflow, and the site's receiver."""
+"""Pass events from an action to later jobs of a workflow and to the site's receiver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVENT = "cluster_compute_event"
 
 
 def read_receiver(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> events.Receiver | None:
-    """Return the site's receiver, None where there is none. template: what reads a variable (`plain.reader`).
+    """Return the site's receiver, None if there is none. template: reads a variable (`plain.reader`).
 
     Raises InvalidInput.
     """
@@ -29,12 +29,12 @@ def read_receiver(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) 
 def send(
     receiver: events.Receiver, event: Mapping[str, Any], task_vars: Mapping[str, Any], template: Callable[[Any], Any]
 ) -> None:
-    """Have an event sent, and return at once."""
+    """Start to send an event, and return at once."""
     group = str(template(task_vars.get("session_resource_group")) or DEFAULT_GROUP)
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     event_sender.send(receiver.url, receiver.token, events.cloud_event(event, str(uuid.uuid4()), now, group))
 
 
 def handed_on(artifacts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a result has to hold for what follows to get *artifacts*, as set_stats does it."""
+    """Return what a result has to contain so that later jobs get *artifacts*, as set_stats does it."""
     return {"ansible_stats": {"data": dict(artifacts), "per_host": False, "aggregate": False}}

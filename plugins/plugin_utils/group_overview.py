@@ -32,9 +32,9 @@ def read_overview(
     """Return the overview of a resource group.
 
     results: registered results of host_info with whole records, by host in inventory order. hostvars: Ansible's. own:
-    variables of the host that the action works for, for what holds for the whole group. groups: of the inventory.
-    asker: to whom it is shown.
-    Raises InvalidInput where no host can be reached, or what the inventory says of the group cannot be used.
+    variables of the host of the action, for settings of the whole group. groups: of the inventory. asker: the user to
+    whom it is shown. Raises InvalidInput if no host can be reached, or if the inventory's variables for the group are
+    not valid.
     """
     scope = Scope(resource_group, groups)
     group = GroupFacts.read(read_answers(FactsAnswer, results), hostvars, scope=scope)
@@ -46,7 +46,7 @@ def read_overview(
     for name, facts in group.facts.items():
         try:
             hosts += hosts_from_facts({name: facts}, group.inventory)
-        except InvalidInput:  # the overview says so of the host
+        except InvalidInput:  # the overview reports this for the host
             continue
     entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     found = overview(

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The program of the hosts' side as the controller sends it: its sources in one archive, named by their digest."""
+"""The program for hosts as the controller sends it: its sources in one archive, named by their digest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOLDER = "/usr/local/lib/cluster-compute/programs"
 PACKAGES = ("core", "adapters", "host", "replica")
 _PACKAGE = "ansible_collections/cluster_compute/session/plugins/module_utils"
 _TIME = (1980, 1, 1, 0, 0, 0)
-"""The earliest that a zip archive can name."""
+"""The earliest date that a zip archive can store."""
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,20 @@ class Program:
 
     @property
     def path(self) -> Path:
-        """The archive of the sources, which is made when the first host lacks the program."""
+        """The archive of the sources, which is created when the first host needs the program."""
         made = self.place / "sources.zip"
         _make_once(made, lambda: archive(_sources()))
         return made
 
     def command(self, python: str, size: int = 0, keep: bool = True) -> str:
-        """Return the command for a host's shell. size: bytes of sources that go before the question, 0 for none."""
+        """Return the command for a host's shell. size: bytes of sources before the request, 0 for none."""
         text = Path(entry_point.__file__).read_text(encoding="utf-8")
         argv = ["-I", "-c", text, self.folder, self.digest, str(size), "keep" if keep else "pass"]
         return f"{python} {shlex.join(argv)}"
 
 
 def the_program(folder: str) -> Program:
-    """Return the program of this collection. folder: of this run of Ansible alone; it is made there once."""
+    """Return the program of this collection. folder: directory of this run of Ansible, where it is created once."""
     place = Path(folder) / "cluster-compute-program"
     known = place / "digest"
     if not known.exists():
@@ -66,7 +66,7 @@ def the_program(folder: str) -> Program:
 
 
 def _make_once(path: Path, make: Callable[[], bytes]) -> None:
-    """Write *path* unless it is there: the forks of a run do so side by side."""
+    """Write *path* unless it exists, as the forks of a run do this in parallel."""
     if path.exists():
         return
     with (path.parent / "lock").open("a", encoding="ascii") as lock:
@@ -93,7 +93,7 @@ def _sources() -> dict[str, bytes]:
 
 
 def digest(sources: dict[str, bytes]) -> str:
-    """Return what names these sources: 32 hexadecimal digits."""
+    """Return the identifier of these sources: 32 hexadecimal digits."""
     parts = [hashlib.sha256(sources[name]).hexdigest() + name for name in sorted(sources)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
@@ -108,14 +108,14 @@ def archive(sources: dict[str, bytes]) -> bytes:
 
 
 def question(call: str, arguments: dict[str, Any], check_mode: bool) -> bytes:
-    """Return what the program reads on its standard input, packed: a record says the same of each replica."""
-    # What Ansible hands over may be a text that is only decrypted when it is read.
+    """Return the standard input of the program. It is packed, because a record repeats the same for each replica."""
+    # Ansible may pass a text that is only decrypted when it is read.
     call_data = {"call": call, "arguments": arguments, "check_mode": check_mode}
     return zlib.compress(json.dumps(call_data, default=str).encode())
 
 
 def answer_in(output: str) -> dict[str, Any] | None:
-    """Return the answer in what a host wrote; None where there is none."""
+    """Return the answer in the output of a host. None if there is none."""
     for line in reversed(output.splitlines()):
         if line.startswith(MARK):
             found = json.loads(line[len(MARK) :])
@@ -124,6 +124,6 @@ def answer_in(output: str) -> dict[str, Any] | None:
 
 
 def text_behind(output: str, mark: str) -> str | None:
-    """Return what stands behind one of the marks of `host/entry_point.py`; None where the mark is not there."""
+    """Return what follows one of the marks of `host/entry_point.py`. None if the mark is missing."""
     found = [line[len(mark) :] for line in output.splitlines() if line.startswith(mark)]
     return found[0] if found else None

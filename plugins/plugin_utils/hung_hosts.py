@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which hosts did not answer this controller lately, so that the next run waits less for them.
+"""Store which hosts did not answer this controller recently, so that the next run waits less for them.
 
-A host whose SSH server or disk hangs cannot remember that by itself. A controller that keeps nothing, such as an
-execution environment of AWX, waits each time as long as the first time.
+A host whose SSH server or disk hangs cannot store this itself. A controller without permanent storage, such as an AWX
+execution environment, waits as long as the first time in every run.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pathlib import Path
 FOLDER = "cluster-compute-hung"
 """Below Ansible's home (`ANSIBLE_HOME`)."""
 SECONDS = 1800
-"""For which a host is suspect, as by its own memory (`adapters.suspicion`)."""
+"""Seconds for which a host is suspect, the same as on the host itself (`adapters.suspicion`)."""
 LONGEST_REASON = 500
 
 
 @dataclass(frozen=True)
 class Hang:
-    """That a host did not answer. left: seconds for which it is suspect. answers: whether it has answered since."""
+    """A host did not answer. left: seconds for which it is suspect. answers: whether it has answered since."""
 
     reason: str
     left: int
@@ -37,16 +37,16 @@ class Hang:
 
 
 class HangNote:
-    """What this controller remembers of one host."""
+    """The note of this controller about one host."""
 
     def __init__(self, home: str, host: str, clock: Callable[[], float] = time.time) -> None:
-        """home: Ansible's own folder of this user. host: how it is reached, whatever inventories call it."""
+        """home: Ansible's own directory of this user. host: how it is reached, whatever its name in inventories."""
         name = hashlib.sha256(host.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         self._path = Path(home).expanduser() / FOLDER / name
         self._clock = clock
 
     def read(self) -> Hang | None:
-        """Return what is remembered, None for nothing. A damaged note counts as none."""
+        """Return the note, None if there is none. A damaged note counts as none."""
         try:
             found = json.loads(self._path.read_text(encoding="utf-8"))
             left = round(found["since"] + SECONDS - self._clock())
@@ -60,11 +60,11 @@ class HangNote:
         return None
 
     def remember(self, reason: str) -> None:
-        """Remember that the host did not answer; a controller that can keep nothing does without."""
+        """Note that the host did not answer. Does nothing on a controller that cannot store it."""
         self._write({"since": self._clock(), "reason": reason.strip()[:LONGEST_REASON], "answers": False})
 
     def answers_again(self) -> None:
-        """Remember that the host has answered since; it stays suspect for as long as it was to be."""
+        """Note that the host has answered since. It still stays suspect for the full time."""
         found = self.read()
         if found is not None and not found.answers:
             since = self._clock() + found.left - SECONDS

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Read on the controller what an archive of images holds, as ``docker save`` makes it."""
+"""Read the content of an image archive from ``docker save`` on the controller."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ..module_utils.core.values.image_names import full_name
 
 VARIABLE = "session_image_archive"
 LARGEST_DOCUMENT = 4 * 1024**2
-"""Most bytes that are read of the manifest and of an image's configuration; they have some thousand."""
+"""Maximum number of bytes to read of the manifest and of an image's configuration. They have some thousand."""
 
 
 def read_archive(path: str) -> dict[str, dict[str, str]]:
     """Return ``id`` and ``architecture`` of each image of the archive at *path*, by full name and by id.
 
     The id is the digest of the image's configuration, as an engine computes it when it loads the archive. Raises
-    InvalidInput where the file cannot be read or is no such archive.
+    InvalidInput if the file cannot be read or is not such an archive.
     """
     try:
         with tarfile.open(path, "r:*") as archive:
-            # A compressed archive cannot be jumped in, so all that may be needed is taken on one way through.
+            # A compressed archive does not allow seeking, so everything that may be needed is read in one pass.
             documents = {
                 name: _read(archive, member)
                 for member in archive
-                for name in [posixpath.normpath(member.name)]  # one that was packed again has "./manifest.json"
+                for name in [posixpath.normpath(member.name)]  # an archive that was packed again has "./manifest.json"
                 if member.isfile() and member.size <= LARGEST_DOCUMENT and _may_be_a_document(name)
             }
         found: dict[str, dict[str, str]] = {}
@@ -67,7 +67,7 @@ def _read(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def check_archive(path: str, images: dict[str, dict[str, str]], references: list[str]) -> None:
-    """Refuse an archive that holds none of the session's images. Raises InvalidInput."""
+    """Reject an archive that contains none of the session's images. Raises InvalidInput."""
     if not any(reference in images or full_name(reference) in images for reference in references):
         names = ", ".join(sorted(name for name in images if "/" in name)) or ", ".join(sorted(images))
         raise InvalidInput.single(

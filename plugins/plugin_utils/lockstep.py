@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Find out whether the hosts of a play wait for each other, which whoever reads the answers of all of them needs."""
+"""Find out if the hosts of a play wait for each other, which is needed to read the answers of all of them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 OUT_OF_STEP = ("free", "host_pinned", "mitogen_free", "mitogen_host_pinned")
-"""Strategies under which each host goes on by itself: what others answered is not there yet, run_once does nothing."""
+"""Strategies in which each host continues by itself. Answers of other hosts may be missing, and run_once is ignored."""
 
 
 def refusal(task: Any, task_vars: Mapping[str, Any]) -> str | None:
-    """Return why this task cannot speak for all hosts of its play; None where it can.
+    """Return why this task cannot act for all hosts of its play. None if it can.
 
-    The collection's own plays name their strategy; one of a site that uses a role has what the site's settings say.
+    The collection's own plays set their strategy. A site's play that uses a role has the strategy of the site's
+    settings.
     """
     if getattr(task, "_parent", None) is None or len(task_vars.get("ansible_play_hosts_all") or ()) < 2:
         return None

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Put together HTML in which no value can become anything but text."""
+"""Build HTML in which every value stays text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def join(children: Iterable[object]) -> Html:
 
 
 def _escape(value: object) -> str:
-    """Return text for HTML; characters that cannot be seen, those that turn the direction of text too, as an escape."""
+    """Return text for HTML, with escapes for invisible characters and those that change the direction of text."""
     text = str(value)
     if not text.isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii") for c in text)
@@ -46,5 +46,5 @@ def _escape(value: object) -> str:
 
 
 def words(value: object, **attributes: object) -> Html:
-    """Return what a user or a host named, kept apart from the direction of the text around it."""
+    """Return a name from a user or a host, isolated from the direction of the text around it."""
     return element("bdi", attributes, value)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Files that are written on the controller for the owner of a session."""
+"""Write files on the controller for the owner of a session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 
 
 def write_for_owner(path: str, content: bytes) -> None:
-    """Write a file that its owner alone reads, from the first byte on, or leave what was there. Raises OSError."""
+    """Write a file that only its owner can ever read, or keep the earlier one. Raises OSError."""
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=folder, prefix=".aside-")  # 0600 (tempfile.mkstemp)

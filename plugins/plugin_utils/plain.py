@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Read variables of Ansible as plain data: encrypted text is decrypted, and no value has a type of Ansible's own.
+"""Read Ansible variables as plain data, with encrypted text decrypted and without Ansible's own types.
 
-Text that is encrypted in the inventory (``!vault``) is an object that is no string before ansible-core 2.19, in lists
-and mappings as well, and templating leaves it as it is. Later releases decrypt it where they template.
+Before ansible-core 2.19, text that is encrypted in the inventory (``!vault``) is an object and not a string, also in
+lists and mappings, and templating does not change it. Later releases decrypt it when they template.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def plain(value: Any) -> Any:
 
 
 def reader(templar: Any) -> Callable[[Any], Any]:
-    """Return what reads a variable that may be a template. templar: of an action."""
+    """Return a function that reads a variable that may be a template. templar: of an action."""
     return lambda value: plain(templar.template(value))
 
 
 class PlainVariables(Mapping[str, Any]):
-    """The variables of one host, each read when it is asked for."""
+    """The variables of one host. Each is read when it is requested."""
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
-        """Take the variables as Ansible has them; reading one templates it."""
+        """Take the variables in Ansible's form. Reading one templates it."""
         self._variables = variables
 
     def __getitem__(self, name: str) -> Any:
@@ -48,7 +48,7 @@ class PlainVariables(Mapping[str, Any]):
         return plain(self._variables[name])
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether a variable is set, without reading it."""
+        """Return whether a variable is set, without reading it."""
         return name in self._variables
 
     def __iter__(self) -> Iterator[str]:
@@ -72,7 +72,7 @@ class PlainHosts(Mapping[str, PlainVariables]):
         return PlainVariables(self._hosts[name])
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether the inventory has a host."""
+        """Return whether the inventory has a host."""
         return name in self._hosts
 
     def __iter__(self) -> Iterator[str]:

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Follow a run of a verb through its states, from what Ansible tells of tasks and results: counts and times.
+"""Follow a run of a verb through its states, with counts and times, from Ansible's events of tasks and results.
 
-A task is known by its module and, where that has one, its state or step: names of tasks, files and roles may change.
+A task is identified by its module and, if it has one, its state or step, because names of tasks, files and roles may
+change.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ COLLECTION = "cluster_compute.session."
 
 @dataclass(frozen=True)
 class State:
-    """What hosts are busy with.
+    """What hosts are working on.
 
-    expected_key: name of the value that the result of a host holds, and that is not False, if it has done its part;
-    empty where the result of one task does not tell. counts_replicas: whether the replicas on a host are done with it.
+    expected_key: name of a value that is in the result of a host and not False if the host has done its part. Empty if
+    the result of one task does not show this. counts_replicas: whether the replicas on a host are done with it.
     """
 
     name: str
@@ -76,13 +77,13 @@ STEPS: dict[str, State] = {
 }
 """Step of a verb's state machine: the state."""
 NETWORK = "network"
-"""The first part of the state start, whose last is the state ready: one call does all, and says how long each took."""
+"""The first part of the state start. The last is the state ready. One call does all and reports their durations."""
 
 
 def state_of(action: str, arguments: Mapping[str, Any], step: str = "") -> State | None:
     """Return the state that a task belongs to.
 
-    action: the module's full name. arguments: the task's. step: that of the verb's state, as far as it is known.
+    action: the module's full name. arguments: those of the task. step: the step of the verb's state, if it is known.
     """
     if not action.startswith(COLLECTION):
         return None
@@ -98,7 +99,7 @@ RUNNING, DONE, FAILED, SKIPPED = "running", "done", "failed", "skipped"
 
 @dataclass
 class Account:
-    """What has become of one state. seconds: for how long at least one host was busy with it, up to now or *since*."""
+    """The progress of one state. seconds: for how long at least one host was working on it, up to now or *since*."""
 
     state: State
     hosts: dict[str, str] = field(default_factory=dict)
@@ -110,7 +111,7 @@ class Account:
     ready_of_turn: float = 0.0
 
     def count(self, outcome: str) -> int:
-        """Return the number of hosts of which this is the last that is known."""
+        """Return the number of hosts whose last known outcome is this one."""
         return sum(host_outcome == outcome for host_outcome in self.hosts.values())
 
     @property
@@ -120,10 +121,10 @@ class Account:
 
 
 class Progress:
-    """The states of one run, in the order in which they began. Times are seconds of a clock that never goes back."""
+    """The states of one run, in the order in which they began. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        """Begin with nothing known."""
+        """Begin without any state."""
         self.accounts: dict[str, Account] = {}
         self.step = ""
         self._batch = 0
@@ -135,7 +136,7 @@ class Progress:
         self._batch = hosts
 
     def task(self, state: State, once: bool) -> None:
-        """Begin a task of a state; once: one host does it for all."""
+        """Begin a task of a state. once: one host does it for all."""
         account = self._account(state)
         account.expected = 0 if once else self._batch
 
@@ -147,7 +148,7 @@ class Progress:
             account.since = now
 
     def end(self, state: State, host: str, outcome: str, result: Mapping[str, Any], now: float) -> None:
-        """A host ends; *outcome* is what Ansible takes it for, although a task may hide a failure on purpose."""
+        """A host ends. *outcome* is Ansible's view, although a task may hide a failure on purpose."""
         account = self._account(state)
         shown = "censored" not in result  # what is hidden has not failed
         if outcome == DONE and shown and state.expected_key and result.get(state.expected_key) in (None, False):
@@ -171,12 +172,12 @@ class Progress:
             account.since, account.network_of_turn, account.ready_of_turn = None, 0.0, 0.0
 
     def learn(self, result: Mapping[str, Any] | None) -> None:
-        """Take from what the controller has decided the step, where the replicas go, and which hosts lack an image."""
+        """Read the step, the hosts of the replicas, and the hosts that need an image from the controller's decision."""
         if result is None:
             return
         self.step = str(result.get("step") or "")
         if "record" not in result:
-            return  # the last decision says what people are told, and nothing of the plan
+            return  # the last decision contains messages for people, and nothing of the plan
         plan = (result["record"] or {}).get("plan") or {}
         self._replicas = {}
         for replica in plan.get("replicas") or ():
@@ -188,7 +189,7 @@ class Progress:
         return self.accounts.setdefault(state.name, Account(state))
 
     def line(self, now: float) -> str:
-        """Return what runs at this moment, for example "reserve 1/3 hosts, 2 s"; nothing where no state does."""
+        """Return what runs at this moment, for example "reserve 1/3 hosts, 2 s". Empty if no state runs."""
         parts = []
         for account in self.accounts.values():
             if account.since is not None:
@@ -198,7 +199,7 @@ class Progress:
         return "; ".join(parts)
 
     def summary(self, now: float) -> list[str]:
-        """Return a line for each state that any host had something to do in: name, counts, seconds."""
+        """Return a line for each state in which any host had something to do: name, counts, seconds."""
         rows = []
         for account in self.accounts.values():
             if not account.concerned:

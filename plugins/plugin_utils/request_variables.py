@@ -23,15 +23,15 @@ from ..module_utils.core.values.parse import is_given
 from .plain import PlainHosts
 
 OF_AWX = ("awx_job_id", "awx_user_name", "tower_user_name")
-"""What AWX tells of a job and of who started it (its documentation, "Extra variables")."""
+"""Variables with which AWX describes a job and the user who started it (its documentation, "Extra variables")."""
 AWX = "awx"
-"""Who asks where a schedule of AWX does."""
+"""The user of a request that comes from an AWX schedule."""
 DEFAULT_ADMINS = ("root",)
-"""Who runs Ansible as root reads the keys of the hosts on the controller, so nothing is kept from them."""
+"""Root on the controller can read the keys of the hosts, so nothing is hidden from this user."""
 
 
 def resource_group(variables: Mapping[str, Any], groups: Mapping[str, list[str]]) -> tuple[str, list[str]]:
-    """Return the resource group and its hosts. Raises InvalidInput where the group is unknown or empty."""
+    """Return the resource group and its hosts. Raises InvalidInput if the group is unknown or empty."""
     value = variables.get("session_resource_group")
     group = value.strip() if isinstance(value, str) and is_given(value) else DEFAULT_GROUP
     hosts = groups.get(group)
@@ -57,8 +57,8 @@ def group_variables(
 ) -> tuple[str, dict[str, Any]]:
     """Return the resource group, and the variables of its first host whose names begin with *prefix*.
 
-    What the inventory says of the group's hosts counts as well, not only what localhost has. template: what reads a
-    variable (`plain.reader`). Raises InvalidInput where the group is unknown or empty.
+    The variables of the group's hosts in the inventory also count, not only those of localhost. template: reads a
+    variable (`plain.reader`). Raises InvalidInput if the group is unknown or empty.
     """
     variables = {"session_resource_group": template(task_vars.get("session_resource_group"))}
     group, hosts = resource_group(variables, task_vars["groups"])
@@ -67,14 +67,14 @@ def group_variables(
 
 
 def session_name(variables: Mapping[str, Any]) -> str:
-    """Return the checked name of the session, for verbs that need nothing else of a request. Raises InvalidInput."""
+    """Return the checked name of the session, for verbs that need no other part of a request. Raises InvalidInput."""
     return parse_request({"session_name": variables.get("session_name"), "session_image": "none"}).name
 
 
 def asker_of(variables: Mapping[str, Any], admins: object) -> Asker:
-    """Return who runs Ansible: the user of AWX, else the login name. admins: value of ``cluster_compute_admins``.
+    """Return who runs Ansible: the AWX user, else the login name. admins: value of ``cluster_compute_admins``.
 
-    A job of AWX that nobody has started, as a schedule does, is `AWX`'s own. Raises InvalidInput.
+    An AWX job that no user has started, such as that of a schedule, belongs to `AWX`. Raises InvalidInput.
     """
     known = [parse_owner(variable, variables[variable]) for variable in OF_AWX[1:] if is_given(variables.get(variable))]
     if len(set(known)) > 1:
@@ -87,13 +87,13 @@ def asker_of(variables: Mapping[str, Any], admins: object) -> Asker:
 
 
 def read_asker(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Asker:
-    """Return who runs this task. template: what reads a variable (`plain.reader`). Raises InvalidInput."""
+    """Return who runs this task. template: reads a variable (`plain.reader`). Raises InvalidInput."""
     known = {name: template(task_vars[name]) for name in (*OF_AWX, ADMINS) if name in task_vars}
     return asker_of(known, known.get(ADMINS))
 
 
 def _login_name() -> str:
-    """Return the name of the user whose process this is; what the environment says of it anybody can set."""
+    """Return the name of the user of this process. The environment is not used, because any user can set it."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a user without an entry in passwd, as in a container
@@ -101,11 +101,11 @@ def _login_name() -> str:
 
 
 def session_owner(variables: Mapping[str, Any], asker: Asker, group: object = None) -> tuple[str, tuple[str, ...]]:
-    """Return whose session it is, session_owner or else who asks, and with whom it is shared.
+    """Return the owner of the session, session_owner or else the user of this run, and with whom it is shared.
 
-    group: value of ``cluster_compute_shared_with``. A survey of AWX answers session_shared_with in any case, so that
-    what an inventory says by that name would never count. Raises InvalidInput, also where who asks for it could not
-    touch it afterwards.
+    group: value of ``cluster_compute_shared_with``. An AWX survey always sets session_shared_with, so a value with that
+    name in an inventory would never apply. Raises InvalidInput, also if the user of this run could not change the
+    session afterwards.
     """
     value = variables.get("session_owner")
     own = read_variable("shared_with", variables)

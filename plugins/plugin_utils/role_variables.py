@@ -12,9 +12,9 @@ from pathlib import Path
 _ROLES = Path(__file__).resolve().parents[2] / "roles"
 _FILES = ("meta/argument_specs.yml", "defaults/main.yml", "vars/main.yml")
 _NAME = re.compile(r"^(?: {6})?(\w+):", re.MULTILINE)
-"""As it stands in an argument specification, or in the others; to read YAML takes fifty times as long."""
+"""A variable in an argument specification or in the other files. Reading YAML would take fifty times as long."""
 NOT_CHECKED = "awx"
-"""AWX gives jobs variables that begin so, in every release others."""
+"""Prefix of the variables that AWX gives to jobs. Their names differ between releases."""
 
 
 def role_variables() -> dict[str, list[str]]:

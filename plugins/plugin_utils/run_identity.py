@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which run of Ansible a lease belongs to, so that the next one on the same controller can tell that it has ended.
+"""Identify the run of Ansible that owns a lease, so that a later run on the same controller can detect its end.
 
-A process is named by the boot of the machine, the process namespace (pid_namespaces(7)), its number there and the
-moment of its start (proc_pid_stat(5), starttime): numbers come again, but not with the same start. From another
-controller or container nobody can tell, and the lease has to run out.
+A process is identified by the boot of the machine, the process namespace (pid_namespaces(7)), its number there and its
+start time (proc_pid_stat(5), starttime). Numbers are reused, but not with the same start time. From another controller
+or container this cannot be checked, and the lease has to expire.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from functools import cache
 from pathlib import Path
 
 INTERRUPTED = "CLUSTER_COMPUTE_INTERRUPTED_RUN"
-"""Environment variable by which a run that was interrupted tells the one that cleans up for it who it is."""
+"""Environment variable with which an interrupted run passes its identity to the run that cleans up for it."""
 
 
 @cache
 def this_run() -> str:
-    """Return the name of the process whose worker calls this; empty where the machine does not tell."""
+    """Return the name of the process whose worker calls this. Empty if the machine does not report it."""
     return run_of(os.getppid())
 
 
 def run_of(pid: int) -> str:
-    """Return the name of a process; empty where the machine does not tell."""
+    """Return the name of a process. Empty if the machine does not report it."""
     start = _start_of(pid)
     place = _place()
     return f"{place}:{pid}:{start}" if place and start else ""
 
 
 def has_ended(lease_owner: str) -> bool:
-    """Tell whether the run that took a lease has ended for sure, or is this one, which has no launch beside this."""
+    """Return whether the run that took a lease has certainly ended, or is this run, which has no other launch."""
     run = lease_owner.partition(" ")[2]
     if not run or run.split(":")[0] != _place():
         return False
@@ -42,13 +42,13 @@ def has_ended(lease_owner: str) -> bool:
 
 
 def _has_ended(pid: int, start: str) -> bool:
-    """Tell whether a process is gone for sure; those of others may be hidden (proc(5), hidepid), not their numbers."""
+    """Return whether a process has certainly ended. hidepid (proc(5)) hides processes, but not their numbers."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
     except OSError:
-        pass  # it is somebody else's
+        pass  # it belongs to another user
     return _start_of(pid) not in (start, "")
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The details of a session on the page of a resource group: all that is known of it, in a drawer at the side."""
+"""The details of a session on the page of a resource group, with its full state in a drawer at the side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .wording import cpus, devices, images, many, memory, why
 
 
 def drawer(session: Mapping[str, Any], mark: Mark) -> Html:
-    """Return the details of a session that has, or had, a place."""
+    """Return the details of a session that is or was placed."""
     name = mark.id
     facts: list[tuple[str, object]] = [
         ("Id", element("code", {}, session["id"])),
@@ -125,7 +125,7 @@ def _allocation(session: Mapping[str, Any]) -> list[tuple[str, object]]:
 
 
 def _images(replicas: Sequence[Mapping[str, Any]]) -> list[Html]:
-    """Return what the images of replicas are, and where that differs from host to host, on which."""
+    """Return the images of replicas, with their hosts if they differ between hosts."""
     found = images(replicas)
     references = [reference for reference, _meaning, _hosts in found]
     return [
@@ -222,7 +222,7 @@ def _history(history: Sequence[Mapping[str, Any]]) -> Html | None:
 
 
 def _request(request: Mapping[str, Any] | None) -> Html:
-    """Return what was asked for."""
+    """Return the request."""
     if request is None:
         return element("p", {"class": "empty"}, "Not known on the hosts that answer.")
     facts: list[tuple[str, object]] = []

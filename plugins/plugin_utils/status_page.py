@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Draw a resource group as one page of HTML that needs nothing else: no server, no network, no file beside it.
+"""Show a resource group as one HTML page that needs no server, no network and no other file.
 
-Names and values come from users, so no text reaches the page but through `element`, which escapes it. Even if it did
-not, the page's own policy (Content Security Policy Level 3) lets no other script or style run than the two whose
-digests it holds, and nothing be fetched.
+Names and values come from users, so all text goes through `element`, which escapes it. In addition, the page's own
+policy (Content Security Policy Level 3) allows only the script and the style whose digests it contains, and allows no
+downloads.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .wording import many, memory, part_of, why
 
 @cache
 def _asset(kind: str) -> tuple[str, str]:
-    """Return the style sheet (css) or the script (js) of the page, and its digest as a policy names it."""
+    """Return the style sheet (css) or the script (js) of the page, and its digest in the format of the policy."""
     text = Path(__file__).with_suffix(f".{kind}").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return text, f"'sha256-{digest}'"
 
 
 def render(overview: Mapping[str, Any], measured: str = "") -> str:
-    """Return the page that shows *overview*, as the module session_info returns it. The same input, the same page.
+    """Return the page that shows *overview* from the module session_info. The same input gives the same page.
 
-    measured: when the use of CPU and memory was measured, as text for people; empty where it was not.
+    measured: when the use of CPU and memory was measured, as text for people. Empty if it was not.
     """
     return str(_Page(overview, measured).whole())
 
@@ -98,7 +98,7 @@ class _Page:
         )
         return Html("<!DOCTYPE html>\n" + element("html", {"lang": "en"}, head, body) + "\n")
 
-    # What the whole group has.
+    # The totals of the group.
 
     def _header(self) -> Html:
         usable = [host for host in self.hosts if is_ready(host)]

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The parts that the page of a resource group is put together from, and how each status is shown."""
+"""The parts of the page of a resource group, and how each status is shown."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .markup import Html, element, join, words
 from .wording import part_of
 
 DENSE_HOSTS = 24
-"""With more hosts than these not all is shown at once: one mark a session and host, and what is idle folded away."""
+"""With more hosts, the page shows one mark for each session and host, and folds idle hosts."""
 COLOURS = 12
-"""Colours in the style sheet; more sessions begin again with the first, and differ by their letters and names."""
+"""Colours in the style sheet. Further sessions start again with the first, and differ by their letters and names."""
 SEVERITY = {
     "RUNNING": "good",
     "PENDING": "wait",
@@ -29,9 +29,9 @@ SEVERITY = {
     "MISSING": "bad",
     "UNKNOWN": "bad",
 }
-"""How a status is shown; any other one is something that goes on."""
+"""How a status is shown. Any other status counts as in progress."""
 SIGN = {"good": "●", "wait": "◔", "done": "■", "bad": "▲"}
-"""What tells a status apart for who sees no colour."""
+"""Signs that identify a status for readers who do not see colours."""
 NOTHING = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 _WHOLE = 1000
@@ -39,9 +39,9 @@ _WHOLE = 1000
 
 @dataclass(frozen=True)
 class Mark:
-    """What tells a session apart from the others on the page: a letter and a colour.
+    """The letter and colour that identify a session on the page.
 
-    number: that of the session, from 0 on.
+    number: of the session, from 0 on.
     """
 
     number: int
@@ -67,22 +67,22 @@ class Mark:
         return f"k{self.number % COLOURS}"
 
     def show(self) -> Html:
-        """Return the mark as people see it."""
+        """Return the visible mark."""
         return element("span", {"class": f"mark {self.colour}"}, self.letters, " ")
 
 
 def is_ready(host: Mapping[str, Any]) -> bool:
-    """Tell whether sessions can run on a host, and how much it has for them is known."""
+    """Return whether sessions can run on a host, and its capacity is known."""
     return bool(host["usable"]) and host["capacity"] is not None
 
 
 def search(found: Iterable[object]) -> str:
-    """Return what the filter of the page looks into, for what is found by any of these."""
+    """Return the text that the filter of the page searches for an element with these words."""
     return " ".join(str(text) for text in found if text).lower()
 
 
 def sign(status: str) -> Html:
-    """Return the sign of a status, and its name for who does not see it."""
+    """Return the sign of a status, with its name for readers who do not see it."""
     kind = SEVERITY.get(status, "wait")
     return element(
         "span",
@@ -107,7 +107,7 @@ def opener(target: str, name: str, mark: Html | None = None, *more: object) -> H
 
 
 def amount_bar(parts: Sequence[tuple[int, str]], total: int) -> Html:
-    """Return a bar of parts, each an amount and a class; what is beyond the total is cut off."""
+    """Return a bar of parts, each an amount and a class. Amounts beyond the total are cut off."""
     rects = []
     left = 0
     for amount, kind in parts:
@@ -120,7 +120,7 @@ def amount_bar(parts: Sequence[tuple[int, str]], total: int) -> Html:
 
 
 def usage(used: Mapping[str, int] | None, limit: Mapping[str, int], key: str, form: Callable[[int], str]) -> Html:
-    """Return what is used of a resource now, of what may be used; a dash where it was not measured."""
+    """Return the current use of a resource and its limit. A dash if it was not measured."""
     if used is None:
         return Html(NOTHING)
     text = part_of(used[key], limit[key], form)
@@ -128,7 +128,7 @@ def usage(used: Mapping[str, int] | None, limit: Mapping[str, int], key: str, fo
 
 
 def usage_of(replicas: Sequence[Mapping[str, Any]], key: str, form: Callable[[int], str]) -> Html:
-    """Return what replicas use together, of what all of them that were measured may use."""
+    """Return the total use of replicas, and the total limit of all replicas that were measured."""
     measured = [replica for replica in replicas if replica["usage"] is not None]
     if not measured:
         return Html(NOTHING)
@@ -142,7 +142,7 @@ def table_head(*names: str) -> Html:
 
 
 def fact_list(facts: Iterable[tuple[str, object]]) -> Html:
-    """Return a list of terms and what is said of each."""
+    """Return a list of terms and their descriptions."""
     rows = [element("div", {}, element("dt", {}, words(name)), element("dd", {}, value)) for name, value in facts]
     return element("dl", {"class": "facts"}, *rows)
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The drawing of a resource group: its hosts, what each has free, the replicas on it and their networks."""
+"""The drawing of a resource group: its hosts with their free resources, replicas and networks."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Topology:
     def _meter(
         self, label: str, parts: Sequence[tuple[int, str]], free: int, total: int, form: Callable[[int], str]
     ) -> Html:
-        if self.dense:  # there is no room to see both amounts
+        if self.dense:  # the bar is too short for both amounts
             text = [form(free), element("span", {"class": "hidden"}, f" of {form(total)}"), " free"]
         else:
             text = [f"{part_of(free, total, form)} free"]

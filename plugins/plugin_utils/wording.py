@@ -15,7 +15,7 @@ _UNITS = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 
 
 def memory(amount: int) -> str:
-    """Return bytes for people, with three digits at most after which nobody asks: ``1.5 GiB``."""
+    """Return bytes for people, with at most three digits: ``1.5 GiB``."""
     for size, unit in _UNITS:
         if amount >= size:
             number = amount / size
@@ -35,29 +35,29 @@ def many(number: int, what: str) -> str:
 
 
 def part_of(part: int, whole: int, form: Callable[[int], str]) -> str:
-    """Return a part of a whole for people, the unit once if both have the same: ``16 of 32 GiB``."""
+    """Return a part of a whole for people. The unit is shown once if both have the same: ``16 of 32 GiB``."""
     first, second = form(part), form(whole)
     number, _space, unit = first.partition(" ")
     return f"{number if unit and second.endswith(f' {unit}') else first} of {second}"
 
 
 def why(reason: Sequence[str]) -> str:
-    """Return the sentences of a reason, without its table and what explains that."""
+    """Return the sentences of a reason, without its table and the explanation of the table."""
     sentences = [line.partition(" Asked per host")[0] for line in reason if line.endswith(".")]
     sentences = [line for line in sentences if not line.endswith(" are shown.")]
     return " ".join(sentences or reason[:1])
 
 
 def devices(held: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return what a replica has by name, an entry a class, without spaces: ``gpu=0,1``, ``pinned-CPU=0-3,8``."""
+    """Return the named devices of a replica by class, without spaces: ``gpu=0,1``, ``pinned-CPU=0-3,8``."""
     return [f"{kind.replace(' ', '-')}={','.join(_runs(names))}" for kind, names in sorted(held.items())]
 
 
 def images(replicas: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
-    """Return for each image of replicas its reference, its digest or id, and the hosts where it is that.
+    """Return for each image of replicas its reference, its digest or id, and the hosts that have this one.
 
-    A tag may mean another image tomorrow, and one without a digest another one on each host. The second is empty where
-    a host has yet to get the image.
+    A tag may mean another image later, and a tag without a digest another image on each host. The second value is empty
+    if a host does not have the image yet.
     """
     found: dict[tuple[str, str], dict[str, None]] = {}
     for replica in replicas:
@@ -67,7 +67,7 @@ def images(replicas: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, list[s
 
 
 def _runs(names: Iterable[str]) -> list[str]:
-    """Return names in their order, whole numbers that follow one another as the first and the last: ``0-3``."""
+    """Return names in their order, with consecutive whole numbers as a range: ``0-3``."""
     runs: list[list[str]] = []
     for name in names:
         if runs and name.isdecimal() and runs[-1][-1].isdecimal() and int(name) == int(runs[-1][-1]) + 1:
