@@ -4,8 +4,8 @@
 
 """Open and close apps in main1 of a session: each is a job that listens on main1's own loopback address.
 
-Its token is made here. It lies in a file of the state directory that root alone reads, and in those of main1 that its
-user alone reads; it is in no argument list, and nothing that is kept of the app's output holds it.
+Its token is created here. It is stored in a file of the state directory that only root can read, and in files of main1
+that only its user can read. It is never in an argument list or in the stored output of the app.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ..core.values.places import DIRECTORY, SHELL
 from . import jobs
 
 LOOK = 0.1
-"""Seconds between two looks whether an app listens, or has ended."""
+"""Seconds between two checks of whether an app listens or has ended."""
 END = 2 * jobs.GRACE
-"""Seconds within which a job that is to end has ended."""
+"""Seconds within which a stopped job has to end."""
 LAST_LINES = 10
-"""Lines that an app wrote which the failure of one shows that does not begin."""
+"""Number of lines of an app's output in the error if the app does not start."""
 _FIND = 'for program; do command -v "$program" >/dev/null && echo "$program"; done; true'
 
 
@@ -45,11 +45,11 @@ class AppError(SessionError):
 def open_app(
     state: StateDirectory, session_id: str, host: str, app: AppRequest, size: int, seconds: float, check_mode: bool
 ) -> dict[str, Any]:
-    """Return the app, started unless it runs: ``changed``, ``port``, ``token``, ``job``, and ``way``.
+    """Start the app if it does not run, and return ``changed``, ``port``, ``token``, ``job``, and ``way``.
 
-    host: this one's name in the session's plan. size: most bytes that are kept of what it writes. seconds: for how
-    long it may take to listen.
-    Raises AppError, JobError and EngineError where it cannot be started or does not listen; then nothing of it stays.
+    host: this one's name in the session's plan. size: maximum number of bytes to keep of its output. seconds: how long
+    it may take until it listens. Raises AppError, JobError and EngineError if it cannot be started or does not listen.
+    Nothing of it is then left.
     """
     container = _container(session_id)
     directory = state.session(session_id)
@@ -63,7 +63,7 @@ def open_app(
             if check_mode:
                 return {"changed": True, "way": way.to_dict()}
             if job:
-                jobs.stop(job)  # what nobody watches any more
+                jobs.stop(job)  # apps whose watching process is gone
             made, changed = _start(state, session_id, host, replace(app, ways=(way,)), container, size), True
     if not check_mode:
         _await(state, session_id, app.name, made, container, seconds)
@@ -71,7 +71,7 @@ def open_app(
 
 
 def close_apps(state: StateDirectory, session_id: str, names: Sequence[str], check_mode: bool) -> list[str]:
-    """End apps of a session, and return which were open. names: none for all."""
+    """End apps of a session, and return which were open. names: empty for all."""
     directory = state.session(session_id)
     if not directory.apps.exists():
         return []
@@ -83,7 +83,7 @@ def close_apps(state: StateDirectory, session_id: str, names: Sequence[str], che
 
 
 def _close(state: StateDirectory, session_id: str, name: str) -> None:
-    """End an app, and forget it when it has ended. Raises AppError where it does not."""
+    """End an app, and remove its data when it has ended. Raises AppError if it does not end."""
     directory = state.session(session_id)
     found = directory.read_app(name)
     job = _job(state, session_id, found) if found else None
@@ -114,12 +114,12 @@ def _job(state: StateDirectory, session_id: str, found: dict[str, Any]) -> JobOu
 
 
 def _folder(directory: SessionDirectory, name: str) -> Path:
-    """Return what main1 sees of an app below /etc/cluster-compute."""
+    """Return the app's directory in main1 below /etc/cluster-compute."""
     return directory.replica(MAIN) / "apps" / name
 
 
 def _way(container: str, app: AppRequest) -> Way:
-    """Return the first way of an app whose program the image has. Raises AppError for an image that has none."""
+    """Return the first way of an app whose program is in the image. Raises AppError if there is none."""
     programs = [way.command[0] for way in app.ways]
     _code, out, _err = Engine.connect().execute(container, [SHELL, "-c", _FIND, "look", *programs])
     found = out.split()
@@ -135,7 +135,7 @@ def _way(container: str, app: AppRequest) -> Way:
 def _start(
     state: StateDirectory, session_id: str, host: str, app: AppRequest, container: dict[str, Any], size: int
 ) -> dict[str, Any]:
-    """Start an app in the one way that is left of it, and return what tells it."""
+    """Start an app in the chosen way, and return its data."""
     (way,) = app.ways
     directory = state.session(session_id)
     owner = directory.read_owner(MAIN)
@@ -184,7 +184,7 @@ def _await(
     container: dict[str, Any],
     seconds: float,
 ) -> None:
-    """Wait until an app listens. Raises AppError where it ends before, or does not; it is closed then."""
+    """Wait until an app listens. If it ends before or does not listen, it is closed and AppError is raised."""
     job = _job(state, session_id, made)
     deadline = time.monotonic() + seconds
     while not listens(container["State"]["Pid"], ADDRESS, made["port"]):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The arguments of each call to a host: the module of the same name takes them, the controller checks them."""
+"""The arguments of each call to a host. The module of the same name accepts them, and the controller checks them."""
 
 from __future__ import annotations
 
@@ -341,4 +341,4 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "supports_check_mode": False,
     },
 }
-"""By call: what AnsibleModule takes, which is also what Ansible's check of arguments takes."""
+"""By call: the arguments of AnsibleModule, which Ansible's argument check also accepts."""

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Bring the sessions of this host back after a reboot or a restart of its engine: the program that runs at boot.
+"""Restore the sessions of this host after a reboot or a restart of its engine. This is the program that runs at boot.
 
-It runs twice. Before the engine starts it makes the links of the overlays, because an engine gives up a network whose
-link is not there, and the rules that keep its containers out of sessions; when the engine answers, it puts back
+It runs twice. Before the engine starts, it creates the links of the overlays, because an engine gives up a network
+whose link is missing, and the rules that keep its containers out of sessions. When the engine answers, it restores
 everything else that is missing.
 
-It needs no controller, and no other host but to learn whether a session is still here: the part of one that other hosts
-have given away is removed. What it does is written to standard output, one line each.
+It needs no controller. It contacts other hosts only to find out if a session still belongs to this host. If other hosts
+have replaced this host's part of a session, the part is removed. Each action is written to standard output as one line.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ from .steps import Stage, descriptions, perform
 STATE_DIRECTORY = "/var/lib/cluster-compute"
 
 ENGINE_SECONDS = 120.0
-"""For how long to wait until Docker Engine answers; it loads all its containers and networks first."""
+"""Seconds to wait until Docker Engine answers. It loads all its containers and networks first."""
 
 ENGINE_PAUSE = 0.5
-"""Seconds between two questions whether it does."""
+"""Seconds between two checks of whether it answers."""
 
 HELD_BACK_SECONDS = 120.0
-"""For how long other hosts are asked again where a session is held back: those that boot with this one answer soon."""
+"""Seconds for which other hosts are contacted again if a session is held back, as they may be booting as well."""
 
 HELD_BACK_PAUSE = 5.0
-"""Seconds from one time to the next."""
+"""Seconds between two attempts."""
 
 STATE_SECONDS = 60.0
 """For the file system of the state directory, which may just be mounted."""
 LINK_SECONDS = 60.0
-"""For what one session needs before the engine starts, which waits for all of that."""
+"""For the parts of one session that have to exist before the engine starts, which waits for them."""
 REPAIR_SECONDS = 6 * 3600.0
 """For the repair of the host; each session has a limit of its own."""
 
 LOCK = "/run/cluster-compute-boot.lock"
-"""Held while the program runs, so that the timer does not start it beside itself; gone at the next boot."""
+"""Held while the program runs, so that the timer does not start it a second time. Gone at the next boot."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Repair what this host owes its sessions and return the exit code: 1 where something could not be repaired."""
+    """Repair this host's parts of sessions and return the exit code, 1 if something could not be repaired."""
     parser = argparse.ArgumentParser(
         prog="host.pyz", description="Put back what is missing of the sessions that run on this host."
     )
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             if not bounded(partial(membership.is_due, state), "the state directory", STATE_SECONDS):
                 return code
-        except SessionError:  # the timer's own words say why
+        except SessionError:  # the timer's own output reports why
             return 1
     if chosen.links:
         return _make_links(StateDirectory(chosen.state_directory))
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _stop(number: int, _frame: object) -> NoReturn:
-    """End in a way in which `bounded` ends its child: that would work on beside the next run."""
+    """End in a way in which `bounded` also ends its child, which would otherwise continue during the next run."""
     raise SystemExit(128 + number)
 
 
@@ -140,9 +140,8 @@ def _repaired(state: StateDirectory) -> dict[str, Any]:
 
 
 def _make_links(state: StateDirectory) -> int:
-    """Make the links of all sessions that run here, and the rules that keep containers out of the overlays.
-
-    One that cannot be made does not keep the others from it.
+    """Create the links of all sessions that run here, and the rules that keep containers out of the overlays. A failure
+    for one session does not affect the others.
     """
     what = f"the file system of the state directory {state.root}"
     try:
@@ -161,7 +160,7 @@ def _make_links(state: StateDirectory) -> int:
     for whose, plan in works:
         try:
             lines = bounded(partial(_performed, plan), f"what is made for {whose}", LINK_SECONDS)
-        except Exception as error:  # as in a repair: whatever it is, the others get theirs
+        except Exception as error:  # as in a repair, whatever the error is, the other sessions continue
             say(f"{whose}: {message_of(error)}")
             code = 1
         else:
@@ -177,20 +176,20 @@ def _recorded(state: StateDirectory) -> list[dict[str, Any]]:
 
 
 def _performed(plan: Callable[[], Sequence[Stage]]) -> list[str]:
-    """Do what a plan says and return what was done, a line each."""
+    """Run a plan and return what was done, one line for each action."""
     stages = plan()
     perform(stages)
     return descriptions(stages)
 
 
 def _remember(state: StateDirectory, error: BaseException) -> None:
-    """Let the calls of a controller that follow wait less for what did not answer."""
+    """Make later calls of a controller wait less for whatever did not answer."""
     if hangs(error):
         SuspicionFile(str(state.root)).remember(str(error), hangs=True)
 
 
 def _early_stages(state: StateDirectory, record: Record, nftables: bool) -> list[Stage]:
-    """Return what a session needs of this host before the engine starts: rules, and where it runs here its link."""
+    """Return the steps for a session before the engine starts: its rules, and if it runs here its link."""
     if record.status != RUNNING:
         return []
     host = state.session(record.id).read_host()
@@ -213,7 +212,7 @@ def await_engine(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Return as soon as Docker Engine answers. Raises EngineError when it has not within *seconds*."""
+    """Return as soon as Docker Engine answers. Raises EngineError if it does not answer within *seconds*."""
     deadline = clock() + seconds
     while True:
         try:
@@ -228,7 +227,7 @@ def await_engine(
 
 @contextmanager
 def _alone() -> Iterator[bool]:
-    """Tell whether this is the only run of the program, and keep it that for the time of the block."""
+    """Return whether this is the only run of the program, and prevent other runs during the block."""
     with open(LOCK, "a", encoding="ascii") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Put the program that runs at boot on this host: one file, a zip archive that Python runs (PEP 441).
+"""Install the program that runs at boot on this host: one file, a zip archive that Python runs (PEP 441).
 
-Its sources are those that the running module itself was made of, wherever they lie: files, or the archive in which
-Ansible sends a module. The same sources give the same file, byte by byte.
+Its sources are those of the running module itself, which are files or in the archive in which Ansible sends a module.
+The same sources give the same file, byte by byte.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 class ProgramError(SessionError):
-    """The program cannot be made or removed; the message is a full sentence."""
+    """The program cannot be created or removed. The message is a full sentence."""
 
 
 def install(state_directory: str, path: str = PATH, check_mode: bool = False) -> Change:
-    """Make *path* the program for *state_directory*, for root to run."""
+    """Install the program for *state_directory* as *path*, to be run by root."""
     target = Path(path)
     content = build(state_directory)
     before, after = _describe(target), _listing(content, MODE, (0, 0))
@@ -56,7 +56,7 @@ def install(state_directory: str, path: str = PATH, check_mode: bool = False) ->
 
 
 def remove(path: str = PATH, check_mode: bool = False) -> Change:
-    """Remove the program, and its folder where nothing else is in it."""
+    """Remove the program, and its directory if it is then empty."""
     target = Path(path)
     before = _describe(target)
     if before and not check_mode:
@@ -67,7 +67,7 @@ def remove(path: str = PATH, check_mode: bool = False) -> Change:
 
 
 def build(state_directory: str) -> bytes:
-    """Return the program: a first line that names the interpreter, and the archive."""
+    """Return the program: a first line with the interpreter, and the archive."""
     sources = {f"{name.replace('.', '/')}.py": text for name, text in closure(boot.__name__).items()}
     for path in list(sources):
         for folder in Path(path).parents:
@@ -101,14 +101,14 @@ def build(state_directory: str) -> bytes:
 def closure(name: str) -> dict[str, str]:
     """Return the source of the module *name* and of every module of this collection that it imports, by name.
 
-    The packages they lie in have no text of their own. Raises ProgramError where a source cannot be had.
+    The packages that contain them are empty. Raises ProgramError if a source is not available.
     """
     found: dict[str, str] = {}
     wanted = [name]
     while wanted:
         module = wanted.pop()
         spec = _find(module)
-        # A folder of modules has no text of its own; what is imported of it is asked for by its own name as well.
+        # A package has no source of its own. Modules that are imported from it are also requested by their own names.
         if module in found or spec is None or spec.submodule_search_locations is not None:
             continue
         found[module] = _source(module, spec)
@@ -117,7 +117,7 @@ def closure(name: str) -> dict[str, str]:
 
 
 def _imports(module: str, source: str) -> Iterator[str]:
-    """Return the names of what the *source* of a module imports from packages that run on hosts, modules or not."""
+    """Return the names that the *source* of a module imports from packages that run on hosts, modules or not."""
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -143,12 +143,12 @@ def _source(name: str, spec: ModuleSpec) -> str:
     text = read(name) if read is not None else None
     if text is None:
         raise ProgramError(f"The source of {name} is not to be had from {spec.loader!r}, so the program lacks it.")
-    # Ansible's own loader of collections hands over bytes.
+    # Ansible's own loader of collections returns bytes.
     return importlib.util.decode_source(text) if isinstance(text, bytes) else str(text)
 
 
 def interpreter() -> str:
-    """Return the interpreter of this module; the distribution's by the name that stays when it is renewed."""
+    """Return the interpreter of this module. The distribution's Python has a name that does not change in updates."""
     own = sys.executable
     if sys.prefix == sys.base_prefix and os.path.realpath(own) == os.path.realpath(_INTERPRETER):
         return _INTERPRETER
@@ -156,7 +156,7 @@ def interpreter() -> str:
 
 
 def _describe(path: Path) -> str:
-    """Return what *path* is in the form of `_listing`; empty where there is nothing."""
+    """Return the state of *path* in the form of `_listing`. Empty if it does not exist."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise ProgramError(f"{path} is not a regular file; it is not touched. Remove it first.")
     try:

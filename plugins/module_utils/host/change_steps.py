@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What one host does when a session that runs changes: hold what it needs beyond what it has, give that back, change.
+"""Steps of one host to change a running session: hold what it needs in addition, release that, and change.
 
-The session goes on meanwhile, so its record and its own claim stay as they are until the change is certain. What is
-leased is a claim of its own, by the id of the change; it says whose it is (`Claim.amends`), so that nobody takes what
-is made under it for orphaned. A replica that comes is expected (`SessionDirectory.expect`) until it was started, which
-only a controller does: this host cannot know whether it runs elsewhere still.
+The session continues in the meantime, so its record and its own claim do not change until the change is certain. The
+lease is a separate claim with the id of the change. It names its session (`Claim.amends`), so that nothing that is
+created under it counts as orphaned. A new replica is expected (`SessionDirectory.expect`) until it was started. Only a
+controller starts it, because this host cannot know whether the replica still runs elsewhere.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .session.stages import session_stages
 
 @dataclass(frozen=True)
 class Run:
-    """What a run says of itself. recorded: sessions that this host had a record of when the run *looked*."""
+    """Data about a run. recorded: sessions of which this host had a record when the run collected facts (*looked*)."""
 
     lease_owner: str
     recorded: Collection[str]
@@ -59,16 +59,16 @@ def hold(
     lease_seconds: float,
     check_mode: bool,
 ) -> dict[str, Any]:
-    """Lease what a changed session takes beyond what it has here, and make under the lease what its replicas need.
+    """Lease what a changed session needs in addition here, and create what its replicas need under the lease.
 
-    record: the one that the session is to have. Returns what `launch_steps.hold` returns, a failure included; where it
-    is not granted nothing stays.
+    record: the new record of the session. Returns what `launch_steps.hold` returns, including a failure. If the lease
+    is not granted, nothing is left.
     """
     claim, plan = replace(claim, amends=record.id), read_plan(record.plan)
     engine = Engine.connect()
     leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, run.lease_owner, check_mode)
     if answer.granted and claim.replicas:
-        # Once it is leased: who drains the host sees the lease, or this sees the drain.
+        # After the lease: either a drain of the host sees the lease, or this sees the drain.
         drain = state.read_drain()
         foreign = [] if drain is not None else foreign_containers(engine, plan, host, _names(state, record.id))
         reasons = [str(drain)] if drain is not None else foreign
@@ -82,7 +82,7 @@ def hold(
     try:
         with state.working_on(record.id):
             _refuse_if_changed(state, ledger, record, run, check_mode)
-            if host not in record.hosts:  # it leaves, and holds the change alone, or is to agree to it
+            if host not in record.hosts:  # it leaves and holds only the change, or has to agree to it
                 _require_known(state, record, host)
                 return {**result, "changed": leased, "public_keys": {}}
             session = state.session(record.id)
@@ -100,7 +100,7 @@ def hold(
 
 
 def _names(state: StateDirectory, session_id: str) -> set[str]:
-    """Return the replicas that the record here gives to this host."""
+    """Return the replicas that the record here assigns to this host."""
     session = state.session(session_id)
     record = session.read_record()
     if record is None or record.plan is None:
@@ -110,7 +110,7 @@ def _names(state: StateDirectory, session_id: str) -> set[str]:
 
 
 def _refuse_if_changed(state: StateDirectory, ledger: LedgerFile, record: Record, run: Run, check_mode: bool) -> None:
-    """Raise StateError where the session was torn down since the run looked, or changed by another one."""
+    """Raise StateError if the session was torn down since the run collected facts, or changed by another run."""
     found = state.session(record.id).read_record()
     was_removed = not check_mode and ledger.was_removed(record.name, record.id, run.looked, run.lease_owner)
     if was_removed or (found is None and record.id in run.recorded):
@@ -122,7 +122,7 @@ def _refuse_if_changed(state: StateDirectory, ledger: LedgerFile, record: Record
 
 
 def _require_known(state: StateDirectory, record: Record, host: str) -> Record:
-    """Return the copy that is here. Raises StateError where there is none: a host may have forgotten what it knew."""
+    """Return the copy on this host. Raises StateError if there is none, as a host may have lost its data."""
     found = state.session(record.id).read_record()
     if found is None:
         raise StateError(f"Session {record.name} is not known here, so {host} does not agree to a change of it.")
@@ -140,11 +140,11 @@ def agree(
     known: tuple[int, Collection[str]],
     check_mode: bool,
 ) -> dict[str, Any]:
-    """Write down the stub of a session that goes on without a host, and give back the lease of its change here.
+    """Store the stub of a session that continues without a host, and release the lease of its change here.
 
-    known: the revision that it follows, and the session's hosts in that. Raises StateError where this host knows the
-    session otherwise, or not at all: it may have agreed to another change, and forgotten that. Or where another run
-    holds a change of the session, as the lease of this one has run out by then.
+    known: the revision that it follows, and the session's hosts in that. Raises StateError if this host has other data
+    of the session or none, because it may have agreed to another change and lost that. Also raises it if another run
+    holds a change of the session, because the lease of this run has then expired.
     """
     revision, hosts = known
     stub = stub_of(record)
@@ -168,9 +168,9 @@ def agree(
 def release(
     state: StateDirectory, ledger: LedgerFile, change_id: str, record: Record, lease_owner: str, check_mode: bool
 ) -> dict[str, Any]:
-    """Give back what is leased for a change here, with what was made under it.
+    """Release what is leased for a change here, with everything that was created under it.
 
-    Returns ``changed``, whether anything was leased, ``actions``, what else went, and ``warnings``.
+    Returns ``changed``, whether anything was leased, ``actions``, what else was removed, and ``warnings``.
     What another run holds for the same session stays, and what the record here gives to this host.
     """
     held = ledger.read().get(change_id)
@@ -220,16 +220,16 @@ def amend(
     keep: tuple[int, float, int],
     check_mode: bool,
 ) -> dict[str, Any]:
-    """Change this host's part of a session that runs to what a new revision of its record says.
+    """Change this host's part of a running session to a new revision of its record.
 
-    record: that revision, or *patch*, what differs from the one that is here. public_keys: of all replicas, or with a
-    patch of those that have others. change_id: what `hold` leased. containers: False for what others are to find
-    changed before any replica starts. undecided: whether witnesses have still to agree to that. ran: for how many
-    seconds the session has run, which this part takes over. keep: how much output of replicas that go is kept, for how
-    many seconds, of how many sessions.
+    record: that revision, or *patch*, the difference from the one on this host. public_keys: of all replicas, or with a
+    patch of those whose keys differ. change_id: what `hold` leased. containers: False for the changes that other hosts
+    need before any replica starts. undecided: whether witnesses still have to agree. ran: for how many seconds the
+    session has run, which this part takes over. keep: how much output of removed replicas to keep, for how many
+    seconds, of how many sessions.
 
-    Returns the result of the steps, ``seconds``, and with *prove_too* what `launch_steps.prove` does; or ``stale``
-    where a patch does not fit to what is here. Raises StateError where somebody else has changed the session, and what
+    Returns the result of the steps, ``seconds``, and with *prove_too* what `launch_steps.prove` does; or ``stale`` if a
+    patch does not match the record on this host. Raises StateError if another run has changed the session, and what
     `session_stages` and `verify` raise.
     """
     engine = Engine.connect(PATIENCE)
@@ -256,7 +256,7 @@ def amend(
         context = Context(engine, state, ledger, record, host, "", allocatable, amendment, archive)
         context.data.is_new |= not _names(state, session_id)
         if not check_mode:
-            session.note_undecided(undecided)  # what lost hosts are told goes by that
+            session.note_undecided(undecided)  # this decides the answer to lost hosts
         stages = session_stages(context, known, check_mode, containers_too=containers)
         taken: list[float] = []
         if not check_mode:

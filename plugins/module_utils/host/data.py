@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What one host does about the data of a session: makes folders, checks that they are shared, before it starts,
-bind-mounts them, makes volumes.
+"""Steps of one host for the data of a session. Before the session starts, directories are created and checked to be
+shared. Then they are bind-mounted, and volumes are created.
 
-What a launch makes here that is not the session's own - folders, volumes, the files of shared-storage probes - is
-written down first, so that a launch that fails can take it away again, and what a killed one left is found.
+Directories, volumes and probe files of shared storage do not belong to the session alone, so a launch records them
+before it creates them. A failed launch can then remove them again, and leftovers of a killed launch can be found.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..core.model.plan import Plan
 
 PROBE_SECONDS = 2.0
-"""For how long a file that another host has written may stay unseen: file systems of a network keep what they know."""
+"""Seconds until a file from another host has to be visible, because network file systems cache their state."""
 
 Mount = dict[str, Any]
 
@@ -76,16 +76,15 @@ class SessionData:
     # ---- before anything starts -----------------------------------------------------------------------------------
 
     def prepare(self, secret: str, check_mode: bool) -> list[str]:
-        """Make missing folders and write the shared-storage probe of those that are shared; return what was, or would
-        be, done.
+        """Create missing directories and write the probe of those that are shared. Return what was, or would be, done.
 
-        secret: what only this launch knows. Raises FolderError.
+        secret: known only to this launch. Raises FolderError.
         """
         if not self.is_new and not self.is_changed:
             return []
         actions = []
         for source, mount in self.paths.items() if self.is_new else ():
-            # One that the hosts share is made by one of them, the others have to find it.
+            # A shared directory is created by one of the hosts, and the others have to find it.
             if (mount["owner"] or mount["mode"]) and self.planned[source].proof != READS and not self._is_there(source):
                 actions.append(f"create folder {source}")
                 if not check_mode:
@@ -114,9 +113,9 @@ class SessionData:
                 ) from error
 
     def check_probes(self, secret: str) -> None:
-        """Read in each shared folder what another host has written there. Raises FolderError where it is not there.
+        """Read the file of another host in each shared directory. Raises FolderError if it is missing.
 
-        What is bind-mounted was looked at before, and replicas that were started first may have emptied it.
+        Bind-mounted directories were checked before, and replicas that were started first may have emptied them.
         """
         if not self.is_new:
             return
@@ -142,9 +141,8 @@ class SessionData:
     def stages(self, is_running: bool, check_mode: bool) -> list[Stage]:
         """Return the steps that bind-mount paths and make volumes which are missing. is_running: any replica runs here.
 
-        What is bind-mounted stays what it is while replicas run; in check mode a folder may be yet to be made. Raises
-        FolderError for a path that is missing, not allowed or not as asked, and for a volume of the same name that is
-        another one.
+        Bind mounts do not change while replicas run. In check mode, a directory may not exist yet. Raises FolderError
+        for a path that is missing, not allowed or not as requested, and for another volume with the same name.
         """
         return [self._bind_mount_steps(is_running, check_mode and self.is_new), self._volume_steps()]
 
@@ -197,7 +195,7 @@ class SessionData:
             )
 
     def _explained(self, act: Any, *arguments: Any) -> None:
-        """Do something, and say in an error which session and host it is about."""
+        """Run something, and name the session and host in an error."""
         try:
             act(*arguments)
         except FolderError as error:
@@ -226,7 +224,7 @@ class SessionData:
             self._mark_made("volumes", name)
         label = {docker_engine.LABEL_VOLUME: self.session_id}
         engine.create_volume(name, mount["driver"], mount["driver_options"], label)
-        # The engine takes no offence at one that somebody else has made in this moment.
+        # The engine accepts a volume that another process has created at this moment.
         found = engine.volume(name)
         self._refuse(name, mount, found)
         if found and found["maker"] == self.session_id and (mount["owner"] or mount["mode"]):
@@ -236,9 +234,8 @@ class SessionData:
             os.chmod(place, _mode(mount))
 
     def has_lost_data(self, pid: int) -> bool:
-        """Tell whether a running replica does not see what is, or is to be, bind-mounted for it.
-
-        As after a restart by somebody else while it was not.
+        """Return whether a running replica does not see its bind mount. This happens if it was restarted while the bind
+        mount was missing.
         """
         for number, mount in enumerate(self.mounts):
             if mount["source"] is None:
@@ -252,21 +249,21 @@ class SessionData:
                     with folders.opened(mount["source"], self.roots) as found:
                         wanted = folders.identity(os.fstat(found))
             except (OSError, FolderError):
-                continue  # it cannot be had at the moment
+                continue  # it is not available at the moment
             with folders.waiting(mount["source"]):
                 if not folders.sees(pid, wanted):
                     return True
         return False
 
     def _mark_made(self, kind: str, name: str) -> None:
-        with self._noting:  # steps of a stage run side by side
+        with self._noting:  # steps of a stage run in parallel
             made = self.directory.read_made()
             names = [*made.get(kind, []), name]
             self.directory.write_made({**made, kind: sorted(set(names)), "roots": self.roots})
 
 
 def mount_entries(session_id: str, mounts: list[Mount]) -> list[dict[str, Any]]:
-    """Return the mounts of a plan as the engine is told them (Docker Engine API, Mount)."""
+    """Return the mounts of a plan in the engine's format (Docker Engine API, Mount)."""
     return [
         {
             "Type": "bind",
@@ -280,7 +277,7 @@ def mount_entries(session_id: str, mounts: list[Mount]) -> list[dict[str, Any]]:
             "Source": mount["volume"],
             "Target": mount["target"],
             "ReadOnly": mount["read_only"],
-            # Or the first of many replicas would fill it from its image, owner and mode included.
+            # Otherwise the first of many replicas would fill it from its image, including owner and mode.
             "VolumeOptions": {"NoCopy": True},
         }
         for number, mount in enumerate(mounts)
@@ -292,8 +289,8 @@ def removal_steps(
 ) -> list[Stage]:
     """Return the steps that unmount what a session has mounted and remove its shared-storage probes.
 
-    undo: of a launch that did not succeed, the volumes and the empty folders that it made go as well; with keep_data of
-    the volumes those that are seen to be empty, and no folders, which another session may have found there meanwhile.
+    undo: also removes the volumes and the empty directories that a failed launch created. keep_data: with undo, removes
+    only volumes that are certainly empty, and no directories, because another session may use them by now.
     """
     made = directory.read_made()
     unmounts = [
@@ -319,19 +316,19 @@ def removal_steps(
         for source in made.get("folders", []) if not keep_data else ():
             remove = partial(_remove_folder, source, made["roots"])
             rest.append(Step("remove", "folder", source, remove, before="present"))
-    # A folder is empty when the probe in it has gone.
+    # A directory is empty after the probe in it was removed.
     return [unmounts, *([single] for single in rest)]
 
 
 def _remove_volume(engine: Engine, name: str, session_id: str) -> None:
-    """Remove a volume that a session has made; one of somebody else's making is left as it is."""
+    """Remove a volume that a session has created. Other volumes are not changed."""
     found = engine.volume(name)
     if found is not None and found["maker"] == session_id:
         engine.remove_volume(name)
 
 
 def finds_probe(source: str, roots: list[str], name: str, wanted: str) -> bool:
-    """Tell whether the probe that another host has written in *source* is there, within `PROBE_SECONDS`.
+    """Return whether the probe of another host in *source* appears within `PROBE_SECONDS`.
 
     name: of `probe_name`.
     """
@@ -343,7 +340,7 @@ def finds_probe(source: str, roots: list[str], name: str, wanted: str) -> bool:
             with folders.opened(source, roots) as folder:
                 if folders.read_inside(folder, name) == wanted:
                     return True
-        except (OSError, FolderError):  # it is not even there, or nobody may read it
+        except (OSError, FolderError):  # it does not exist, or cannot be read
             pass
         if time.monotonic() > deadline:
             return False
@@ -351,9 +348,8 @@ def finds_probe(source: str, roots: list[str], name: str, wanted: str) -> bool:
 
 
 def _is_empty(engine: Engine, name: str) -> bool:
-    """Tell whether a volume is known to hold nothing; of other drivers than the engine's own nobody knows.
-
-    One that the engine would mount from elsewhere when a container starts is an empty folder until then.
+    """Return whether a volume is certainly empty, which is unknown for drivers other than the engine's own. A volume
+    that the engine mounts from elsewhere when a container starts is an empty directory until then.
     """
     found = engine.volume(name)
     if found is None or found["driver"] != LOCAL_DRIVER:
@@ -363,7 +359,7 @@ def _is_empty(engine: Engine, name: str) -> bool:
 
 
 def remove_probes(directory: SessionDirectory, session_id: str) -> None:
-    """Remove the probes of shared folders that this host wrote; what cannot be removed now goes at the teardown."""
+    """Remove this host's probes of shared directories. The teardown removes what cannot be removed now."""
     made = directory.read_made()
     probes = made.get("proofs", [])
     names = _probes(made, session_id)
@@ -373,15 +369,15 @@ def remove_probes(directory: SessionDirectory, session_id: str) -> None:
 
 
 def _probes(made: dict[str, Any], session_id: str) -> list[str]:
-    """Return the names of the probes that this host wrote; an earlier release had one for each session."""
+    """Return the names of the probes of this host. An earlier release had one for each session."""
     return [probe_name(session_id), *made.get("probes", [])]
 
 
 def remove_probe(source: str, roots: list[str], names: Iterable[str]) -> bool:
-    """Remove the files of probes; return whether they are gone. names: of `probe_name`.
+    """Remove the files of probes. Return whether they are gone. names: of `probe_name`.
 
-    Where the folder's file system refuses that, it refused the file as well, or fails by now: neither may keep a
-    session from being removed, and its place from being free.
+    If the file system rejects the removal, it also rejected the file, or it fails by now. Neither may prevent that a
+    session is removed and its reservation released.
     """
 
     def remove() -> bool:
@@ -390,14 +386,14 @@ def remove_probe(source: str, roots: list[str], names: Iterable[str]) -> bool:
                 for name in names:
                     folders.remove_inside(folder, name)
         except FolderError:
-            pass  # the folder has gone, and the file with it
+            pass  # the directory is gone, and the file with it
         return True
 
     return _unless_it_hangs(source, remove)
 
 
 def _unless_it_hangs(source: str, act: Callable[[], bool]) -> bool:
-    """Tell whether something was done to a path, whose file system may fail, or answer no more."""
+    """Return whether an operation on a path succeeded. Its file system may fail or hang."""
     try:
         return bounded(act, f"the file system of {source}", folders.SECONDS)
     except SessionError:
@@ -405,7 +401,7 @@ def _unless_it_hangs(source: str, act: Callable[[], bool]) -> bool:
 
 
 def _remove_folder(source: str, roots: list[str]) -> None:
-    """Remove a folder that a launch made, if it is empty, unless its file system hangs."""
+    """Remove a directory that a launch created, if it is empty and its file system does not hang."""
 
     def remove() -> bool:
         folders.remove_folder(source, roots)
@@ -415,16 +411,16 @@ def _remove_folder(source: str, roots: list[str]) -> None:
 
 
 def probe_name(session_id: str, secret: str = "") -> str:
-    """Return the name of the file by which hosts see that a folder is shared.
+    """Return the name of the file with which hosts check that a directory is shared.
 
-    secret: what only one launch or change knows, so that two at the same moment do not write one file.
+    secret: known only to one launch or change, so that two at the same time do not write the same file.
     """
     whose = hashlib.sha256(secret.encode()).hexdigest()[:16]
     return f".cluster-compute-{session_id}" + (f"-{whose}" if secret else "")
 
 
 def probe_text(secret: str, source: str) -> str:
-    """Return what the probe of *source* holds, which only those know who know the secret."""
+    """Return the content of the probe of *source*, which can only be computed with the secret."""
     return hashlib.sha256(f"{secret} {source}".encode()).hexdigest()
 
 

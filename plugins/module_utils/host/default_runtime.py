@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Compare the runtime that replicas start by with the one that the engine gives to containers that ask for none.
-
-`engine_runtime` makes the script that is the former; each look at a host asks whether it still fits.
+"""Compare the runtime of replicas with the engine's default runtime. `engine_runtime` creates the script that is the
+former. Each collection of a host's facts checks that it still matches.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ SCRIPT = Path("/usr/local/lib/cluster-compute/runtime")
 _PLAIN = "runc"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LAST_LINE = re.compile(r'^exec (.+) "\$@"$', re.MULTILINE)
-"""What the script ends with, of this release and of earlier ones: the runtime that it becomes."""
+"""End of the script, in this release and earlier ones: the runtime that it executes."""
 
 
 def stale(known: Mapping[str, Mapping[str, Any]], default: str) -> str:
-    """Return why replicas start by another runtime than containers that ask for none; empty where they do not.
+    """Return why replicas start with another runtime than the default. Empty if they use the same one.
 
-    known, default: runtimes of this host's engine, and the name of its default. The script says for which it was made;
-    where there is none, or the engine has no entry for it, that is for others to say.
+    known, default: runtimes of this host's engine, and the name of its default. The script names the runtime for which
+    it was created. If it is missing, or the engine has no entry for it, other checks report this.
     """
     try:
         made_for = _LAST_LINE.search(SCRIPT.read_text(encoding="utf-8"))
@@ -50,10 +49,10 @@ def stale(known: Mapping[str, Mapping[str, Any]], default: str) -> str:
 
 
 def _resolved(command: list[str]) -> list[str]:
-    """Return a command with the place of its program, which an engine may be told by its name alone."""
+    """Return a command with the path of its program, which an engine may have by name only."""
     return [os.path.realpath(shutil.which(command[0], path=_PATH) or command[0]), *command[1:]]
 
 
 def default_of(known: Mapping[str, Mapping[str, Any]], default: str) -> Mapping[str, Any]:
-    """Return the runtime of containers that ask for none; ours stands before the engine's own."""
+    """Return the default runtime of containers. Our entry comes before the engine's own."""
     return known.get(_PLAIN if default == RUNTIME else default, {})
