@@ -90,7 +90,7 @@ ENDED = "timeout 15 sh -c 'while docker ps --format {{.Names}} | grep -qx trio-N
 
 DAMAGE: dict[str, tuple[str, list[str]]] = {
     "killed": (f"docker kill trio-main1; {ENDED.replace('NAME', 'main1')}", ["restart container trio-main1"]),
-    "killed for want of memory": (
+    "killed because it ran out of memory": (
         "docker exec trio-sub1 touch /tmp/eat; docker wait trio-sub1 >/dev/null; "
         "docker inspect -f '{{.State.OOMKilled}}' trio-sub1 | grep -x true; "
         f"{ENDED.replace('NAME', 'sub1')}",

@@ -225,7 +225,7 @@ def test_a_batch_session_leaves_a_host_that_is_drained_and_begins_anew_elsewhere
         known = [script(name, f"cat {STATE}/sessions/*/record.json").splitlines() for name in HOSTS]
         waits = [found for some in known for found in map(json.loads, some) if found["name"] == "moved"]
         assert [found["status"] for found in waits] == ["PENDING"] * 3
-        assert waits[0]["report"] == ["Its batch command was stopped, to begin anew without a host that is drained."]
+        assert waits[0]["report"] == ["Its batch command was stopped, to start again without a drained host."]
         play("schedule_pending").ok()
         moved = replicas("moved")
         assert moved["main1"].host != host

@@ -193,7 +193,7 @@ def _wait_until_running(
             raise VerificationFailed(
                 f"The replica {replica.name} on {replica.host} is not running: its container "
                 f"{replica.container} is {state['Status']}, exit code {state['ExitCode']}"
-                f"{', killed for want of memory' if state.get('OOMKilled') else ''}. "
+                f"{', killed because it ran out of memory' if state.get('OOMKilled') else ''}. "
                 f"{state.get('Error') or ''}{_in_front(replica, found)}\n"
                 f"{_last_output(engine.logs(replica.container, 20))}"
             )

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the hosts of a resource group reported, as results of host_info, and what follows from all of it together."""
+"""The facts that the hosts of a resource group reported, and what follows from all of them together."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ from .host_names import in_current_names
 from .state import ClusterState, Removal, Undecided, cluster_state
 
 NOT_STARTED = "Its batch command was not started, and begins anew."
-"""How the reasons in the history of a session begin of which no host has started the batch command."""
+"""Beginning of the reasons in the history of a session whose batch command no host has started."""
 MOST_ROUNDS = 5
-"""After which such a session ends; its history holds that many."""
+"""Number of such reasons after which a session ends; its history holds that many."""
 
 SITE_VARIABLES = (
     "cluster_compute_subnet_pool",
@@ -72,7 +72,7 @@ SITE_VARIABLES = (
     LIMITS,
     FAIR_SHARE,
 )
-"""Inventory variables that hold for a whole resource group."""
+"""Inventory variables that apply to a whole resource group."""
 
 
 def pick(variables: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
@@ -86,8 +86,8 @@ class GroupFacts:
 
     facts: by usable host, in inventory order. why_missing: for each other host why it has none, a sentence. known:
     every host of the group. unreachable: those that could not be reached. inventory: variables of each host.
-    host_names: by session, what its record calls hosts that the inventory calls otherwise; here all is in the
-    inventory's names. scope: what belongs to the run.
+    host_names: by session, the names in its record of hosts that have other names in the inventory; everything here
+    uses the inventory's names. scope: what belongs to the run.
     """
 
     facts: dict[str, HostFacts]
@@ -106,10 +106,10 @@ class GroupFacts:
         sick: Mapping[str, str] | None = None,
         scope: Scope = EVERYTHING,
     ) -> GroupFacts:
-        """Put together what hosts answered.
+        """Combine the answers of hosts.
 
-        sick: hosts to leave out whatever they say, and why. scope: of the run. Raises InvalidInput where no host can be
-        reached.
+        sick: hosts to leave out whatever they report, and why. scope: of the run. Raises InvalidInput if no host is
+        reachable.
         """
         reached = {name: answer for name, answer in answers.items() if not answer.unreachable}
         unreachable = [name for name in answers if name not in reached]
@@ -137,11 +137,11 @@ class GroupFacts:
 
     @property
     def unusable(self) -> list[str]:
-        """Hosts that were reached and that no session can use now."""
+        """Reachable hosts that no session can use now."""
         return [name for name in self.missing if name not in self.unreachable]
 
     def require(self, needed: Collection[str]) -> None:
-        """Raise InvalidInput for those of *needed* that were reached and cannot be used, or where no host can be."""
+        """Raise InvalidInput for those of *needed* that are reachable but not usable, or if no host is usable."""
         refused = [name for name in self.unusable if name in needed or not self.facts]
         if refused:
             raise InvalidInput(
@@ -169,17 +169,17 @@ class GroupFacts:
 
     @cached_property
     def identities(self) -> dict[str, str]:
-        """The own identity of each host that answers, empty where it has none."""
+        """The own identity of each host that answers, empty if it has none."""
         return {name: facts.identity for name, facts in self.facts.items()}
 
     @property
     def looked(self) -> dict[str, float]:
-        """When each host was looked at, by its own clock."""
+        """When the facts of each host were collected, by its own clock."""
         return {name: facts.clock for name, facts in self.facts.items()}
 
     @property
     def launching(self) -> list[tuple[str, Reservation]]:
-        """What runs hold, with its host, for sessions that they may still be launching."""
+        """The reservations of runs, with their host, for sessions that they may still be launching."""
         return [
             (host, held)
             for host, facts in self.facts.items()
@@ -188,14 +188,14 @@ class GroupFacts:
         ]
 
     def retired(self, record: Record) -> list[str]:
-        """Return the witnesses of a session that runs which the inventory does not have any more; others have none."""
+        """Return the witnesses of a running session that are no longer in the inventory; other sessions have none."""
         return [host for host in record.witnesses if host not in self.known and record.status == RUNNING]
 
     def other_witnesses(self, record: Record) -> tuple[str, ...]:
-        """Return who is to decide in place of a session's witnesses; empty where these stay.
+        """Return the hosts that are to replace a session's witnesses; empty if these stay.
 
-        Others are added where some left the inventory, or where the site gives more by now. A host without a copy of
-        the record could agree to nothing, so `tell_name_hosts` gives it one first.
+        Others are added if some left the inventory, or if the site has more hosts by now. A host without a copy of the
+        record cannot agree to anything, so `tell_name_hosts` sends it one first.
         """
         if record.status != RUNNING or not record.witnesses:
             return ()
@@ -207,14 +207,14 @@ class GroupFacts:
         return () if {*found} == {*record.witnesses} else found
 
     def _name_hosts_here(self, record: Record) -> list[str]:
-        """Return the hosts that follow from a session's name, of those that answer."""
+        """Return the hosts that follow from a session's name, among those that answer."""
         return name_hosts(record.name, self.facts, self.identities)
 
     def electors(self, record: Record, without_retired: bool) -> tuple[str, ...]:
-        """Return the hosts most of which have to agree to a change of a session that has lost a host.
+        """Return the hosts of which most have to agree to a change of a session that has lost a host.
 
-        without_retired: whether those do not count that the inventory does not have any more; whoever names the session
-        says that they are gone for good.
+        without_retired: whether witnesses that are no longer in the inventory do not count; a user who names the
+        session states that they are gone for good.
         """
         known = electors(record)
         return (tuple(host for host in known if host in self.known) or record.hosts) if without_retired else known
@@ -222,7 +222,7 @@ class GroupFacts:
     def why_no_other_witnesses(self, record: Record, without_retired: bool) -> str:
         """Return why others cannot take the place of witnesses that left the inventory, a sentence; else empty.
 
-        It takes most of the old ones, and all hosts of the session, which go by the new ones from then on.
+        This needs most of the old ones, and all hosts of the session, which use the new ones from then on.
         """
         known = self.electors(record, without_retired)
         able = [host for host in known if host in self.facts and self._knows(host, record)]
@@ -235,20 +235,20 @@ class GroupFacts:
         )
 
     def why_not_lost(self, record: Record, host: str, without_retired: bool = False) -> str:
-        """Return why a host of a session is not known to be lost, a sentence; empty where it is.
+        """Return why a host of a session is not known to be lost, a sentence; empty if it is.
 
-        It is when most of the session's other hosts say that it is silent: this controller may be the one that is cut
-        off. They have to have been asked (``peers_of`` of host_info). Of two halves of a session the one with main1's
-        host goes on, the other does not. Only where a session has two hosts, the one without main1 goes on where no
-        witness hears the other. Most witnesses have to be in reach, as they have to agree to the change; one that has
-        lost its state may have agreed to another one. without_retired: as of `electors`.
+        It is known to be lost if most of the session's other hosts report that it is silent: this controller may be the
+        one that is cut off. They must have been asked (``peers_of`` of host_info). Of two halves of a session the one
+        with main1's host continues, the other does not. Only in a session of two hosts, the one without main1 continues
+        if no witness hears the other. Most witnesses have to be reachable, as they have to agree to the change; one
+        that has lost its state may have agreed to another change. without_retired: as of `electors`.
         """
         others = [other for other in record.hosts if other != host]
         here = [other for other in others if other in self.facts]
         main, known = main_host(record), self.electors(record, without_retired)
         silent = [other for other in here if host in self._silent_to(other, record)]
         is_larger = is_quorum(silent, record.hosts, main)
-        # Of two hosts the one that is left has no majority, whoever it is; that of main1 needs none.
+        # If one of two hosts is left, it has no majority; only that of main1 needs none.
         is_left = len(others) == 1 and bool(silent) and not is_larger
         hear = [other for other in here if other not in silent]
         hear += self._witnesses_hearing(record, host) if is_left else []
@@ -283,10 +283,10 @@ class GroupFacts:
         return host in self._copies_of(record.id)
 
     def may_tell(self, host: str, record: Record) -> bool:
-        """Tell whether a host that may have forgotten a session may hear of it again.
+        """Tell whether a host that may have forgotten a session may receive it again.
 
-        A witness has agreed to something, maybe, and must not agree to something else. So it hears only what is
-        decided, and when all hosts of the session answer and know that. From then on nobody goes by what was before.
+        A witness may have agreed to one change, and must not agree to another. So it receives only decided revisions,
+        and only when all hosts of the session answer and have them. From then on no host uses what was before.
         """
         return host not in record.witnesses or self._is_known_to_all(record)
 
@@ -295,7 +295,7 @@ class GroupFacts:
         return all(host in copies and copies[host].revision == record.revision for host in record.hosts)
 
     def own(self, cluster: ClusterState) -> list[Record]:
-        """Return the records of the sessions that belong to the run, by id, but for those that nobody can judge."""
+        """Return the records of the run's own sessions, by id, except those that cannot be evaluated."""
         return [
             record
             for key, record in sorted(cluster.records.items())
@@ -303,7 +303,7 @@ class GroupFacts:
         ]
 
     def pending(self, cluster: ClusterState) -> list[Record]:
-        """Return the sessions that wait, to start or to grow, and belong to the run."""
+        """Return the sessions of the run that wait, to start or to grow."""
         return [record for record in cluster.pending() if self.scope.is_own(record)]
 
     def waiting_elsewhere(self, cluster: ClusterState) -> list[Record]:
@@ -326,7 +326,7 @@ class GroupFacts:
         ]
 
     def with_missing_hosts(self, cluster: ClusterState) -> list[Record]:
-        """Return the sessions that run and of which a host has not answered."""
+        """Return the running sessions that have a host which has not answered."""
         return [
             record
             for record in self.own(cluster)
@@ -340,7 +340,7 @@ class GroupFacts:
         return [record.id for record in missing if record.id in not_waiting and record.name != but]
 
     def unfinished(self, record: Record) -> list[str]:
-        """Return the replicas that are not where the last change of a session that runs has given them a place."""
+        """Return the replicas that are not where the last change of a running session has placed them."""
         if record.status != RUNNING or record.plan is None or record.change is None:
             return []
         there = {
@@ -359,7 +359,7 @@ class GroupFacts:
         ]
 
     def public_keys(self, record: Record) -> dict[str, Any]:
-        """Return what hosts know of the public keys of a session's replicas; each is right about its own."""
+        """Return the public keys of a session's replicas that hosts know; each host is right about its own."""
         known = {host: facts.public_keys.get(record.id, {}) for host, facts in self.facts.items()}
         found = {name: keys for of_host in known.values() for name, keys in of_host.items()}
         homes = {replica.name: replica.host for replica in record.replicas}
@@ -367,9 +367,9 @@ class GroupFacts:
         return {name: found[name] for name in homes if name in found}
 
     def half_told(self, cluster: ClusterState) -> list[Record]:
-        """Return the sessions that run and whose newest revision a host lacks that has, or had, replicas of theirs.
+        """Return the running sessions whose newest revision is missing on a host that has, or had, replicas of theirs.
 
-        Stubs are enough to tell.
+        Stubs are enough to see that.
         """
         found = []
         for record in self.own(cluster):
@@ -384,7 +384,7 @@ class GroupFacts:
         return found
 
     def tell_name_hosts(self, cluster: ClusterState) -> None:
-        """Let hosts know again whose name they forgot: those that gave up their part, or lost their state."""
+        """Send names again to hosts that forgot them: hosts that gave up their part, or lost their state."""
         in_group = {*self.known}
         for key, record in sorted(cluster.records.items()):
             if record.status != RUNNING or key in cluster.conflicts or key in cluster.undecided:
@@ -400,9 +400,9 @@ class GroupFacts:
                     cluster.stubs.setdefault(host, []).append(stub_of(record))
 
     def half_changed(self, cluster: ClusterState) -> list[Record]:
-        """Return the sessions whose last change was not finished, and whose hosts are all there.
+        """Return the sessions whose last change was not finished, and whose hosts are all reachable.
 
-        Also those that get back what they had.
+        This includes sessions that get back what they had.
         """
         undecided = cluster.undecided
         return [
@@ -415,9 +415,9 @@ class GroupFacts:
         ]
 
     def _leave_undecided(self, cluster: ClusterState, finishes: bool) -> None:
-        """Leave alone the sessions of which a change was begun, and most witnesses have not agreed to it.
+        """Leave alone sessions with a change that was begun and to which most witnesses have not agreed.
 
-        finishes: whether the verb finishes or takes back that of a session whose witnesses can be asked.
+        finishes: whether the verb finishes or takes back such a change if the witnesses can be asked.
         """
         for key, record in sorted(cluster.records.items()):
             if record.status != RUNNING or not record.witnesses or key in cluster.conflicts:
@@ -436,7 +436,7 @@ class GroupFacts:
             is_open = not is_quorum([*agreed, *missing], record.witnesses, main)
             before = self._running_before(record, copies) if is_open else None
             is_known = before is not None or not is_stub(record)
-            if can_agree:  # of a stub one of these has the whole
+            if can_agree:  # if it is a stub, one of these has the whole record
                 missing = tuple(host for host in record.hosts if host not in self.facts and not is_known)
             cluster.leave_alone(key)
             undecided = Undecided(
@@ -451,7 +451,7 @@ class GroupFacts:
             if finishes and can_agree and is_known:
                 cluster.undecided[key] = undecided
                 if before is not None and is_stub(record):
-                    # Of what was begun only the hosts are known, and nothing else is needed to take it back.
+                    # Only the hosts of what was begun are known, and taking it back needs nothing else.
                     cluster.records[key] = replace(
                         before,
                         revision=record.revision,
@@ -462,7 +462,7 @@ class GroupFacts:
                 cluster.conflicts[key] = undecided
 
     def _running_before(self, record: Record, copies: Mapping[str, Record]) -> Record | None:
-        """Return the record by which hosts run replicas that a newer one has given to others; None where none does."""
+        """Return the record by which hosts run replicas that a newer one has given to others; None if none does."""
         return latest(
             copy
             for host, copy in copies.items()
@@ -482,14 +482,14 @@ class GroupFacts:
             return False
         if record.change.kind != REPLACE:
             return bool(self.unfinished(record))
-        # Of a host that does not answer nobody knows whether it has begun.
+        # Whether an unreachable host has begun is not known.
         homes = {replica.host for replica in record.replicas if replica.name in record.change.places}
         return not homes or bool(self.unfinished(record)) or not homes <= self.facts.keys()
 
     def cluster_state(self, finishes: bool = True) -> ClusterState:
-        """Return what the hosts say together; sessions that have done their work or failed are ended in it.
+        """Return the combined state of the hosts; in it, sessions that are done or have failed are ended.
 
-        finishes: whether the verb has witnesses agree to a replacement that was begun.
+        finishes: whether the verb lets witnesses agree to a replacement that was begun.
         """
         cluster = cluster_state(self.facts, self.missing, self.scope)
         self._leave_undecided(cluster, finishes)
@@ -505,13 +505,13 @@ class GroupFacts:
             batch, main_host = self._batch(record)
             policy = record.request["failure_policy"]
             last = end_of(policy, record.request["restart_limit"], failures.get(session_id, []))
-            # What replicas do once the batch command has ended is no failure; what it was lost by is.
+            # Failures of replicas after the end of the batch command do not count; those that caused its end do.
             if batch and batch.requeue and batch.problem and _rounds(record) >= MOST_ROUNDS - 1:
                 why = f"Its batch command was not started in {MOST_ROUNDS} rounds."
                 last_one = f"The last was {batch.replica} on {main_host}, with exit code {batch.exit_code}."
                 self._end(cluster, record, ERROR, f"{why} {last_one} {batch.problem}")
             elif batch and batch.requeue:
-                why = "Its batch command was stopped, to begin anew without a host that is drained."
+                why = "Its batch command was stopped, to start again without a drained host."
                 if batch.problem:
                     why = f"{NOT_STARTED} {batch.problem}"
                 ticket = record.queue or QueueTicket(next_number(cluster.pending()))
@@ -528,7 +528,7 @@ class GroupFacts:
         return cluster
 
     def _times(self, record: Record) -> list[PartTimes | None]:
-        """Return what each host of a session tells of its time; None for one that tells nothing."""
+        """Return the times that each host of a session reports; None for a host that reports none."""
         return [self.facts[host].times.get(record.id) if host in self.facts else None for host in record.hosts]
 
     def to_requeue(self, cluster: ClusterState, hosts: Collection[str]) -> dict[str, str]:
@@ -544,22 +544,23 @@ class GroupFacts:
         return found
 
     def _end(self, cluster: ClusterState, record: Record, status: str, why: str, **changes: Any) -> None:
-        """Let a session that runs have ended, or wait again, with nothing left but its record."""
+        """End a running session, or let it wait again, with only its record left."""
         session_id = record.id
         ended = advance(record, status, why, report=(why,), **changes)
         cluster.records[session_id] = cluster.changed[session_id] = ended
         for host, facts in self.facts.items():
             others = [removal for removal in cluster.orphaned.get(host, []) if removal.session_id != session_id]
-            # Hosts that carry none of it have the rules that kept others out.
+            # Hosts without a part of it have the rules that kept others out.
             if host in record.hosts or session_id in facts.objects:
                 removal = Removal(session_id, record.name, True, f"The session is {status}: {why}", ended.revision)
                 cluster.orphaned[host] = [*others, removal]
 
     def settled(self, cluster: ClusterState) -> list[str]:
-        """Return the ids of sessions that have ended for good: whoever could know them as they were says so as well.
+        """Return the ids of sessions that have ended for good: all hosts that could know them as running know the end.
 
-        Of one that ran these are its hosts, of one that waited all of the group: each had all of it. While one of them
-        is away the line stays, or it would bring back a session that nobody knows to have ended.
+        For a session that ran these are its hosts, for one that waited all hosts of the group: each had all of it.
+        While one of them is unreachable the short record stays, because that host would otherwise bring the session
+        back.
         """
         copies: dict[str, list[Record]] = {}
         for facts in self.facts.values():
@@ -579,7 +580,7 @@ class GroupFacts:
         ]
 
     def _batch(self, record: Record) -> tuple[JobOutcome | None, str]:
-        """Return what main1's host says of the batch command of a session that runs, None where nothing; and it."""
+        """Return the outcome of a running session's batch command from main1's host, None if none; and that host."""
         if not record.request["batch_command"]:
             return None, ""
         host = record.replicas[0].host
@@ -595,11 +596,11 @@ class GroupFacts:
         return found
 
     def shares(self, policy: FairShare) -> Shares:
-        """Return how owners stand by what the hosts have counted."""
+        """Return the shares of owners by what the hosts have counted."""
         return Shares.of(policy, [facts.use for facts in self.facts.values()])
 
     def used_by(self, owner: str, cluster: ClusterState, without_name: str) -> Amounts:
-        """Return what the sessions of *owner* have, waiting ones included, the one of this name left out."""
+        """Return the amounts of the sessions of *owner*, waiting ones included, without the one of this name."""
         held: dict[str, Amounts] = {}
         for facts in self.facts.values():
             for reservation in facts.reservations:
@@ -614,14 +615,14 @@ class GroupFacts:
                 if session_id in held:
                     used = used.plus(held[session_id])
                 elif record.request is not None:
-                    with suppress(InvalidInput):  # a newer release's values: it counts as a session alone
+                    with suppress(InvalidInput):  # a newer release's values: only the session itself is counted
                         requested = amounts_of(Request.from_dict(record.request, newer_too=True))
                         used = used.plus(replace(requested, sessions=0))
         return used
 
 
 def _rounds(record: Record) -> int:
-    """Return how often the batch command of a session was not started and began anew, as its history tells."""
+    """Return how often the batch command of a session was not started and was tried again, from its history."""
     return sum(entry.reason.startswith(NOT_STARTED) for entry in record.history)
 
 
@@ -634,7 +635,7 @@ def waiting_session(
     is_head: bool = False,
     unfit: Mapping[str, str] | None = None,
 ) -> Waiting:
-    """Return a session that wants to start as the queue sees it. shares: of owners. unfit: of `unfit_hosts`."""
+    """Return a session that wants to start in the queue's form. shares: of owners. unfit: of `unfit_hosts`."""
     use, cost, obstacles = shares.use.get(owner, 0.0), shares.cost(request), unfit or {}
     slots = dict.fromkeys(obstacles, 0)
     return Waiting(session_id, request, number, owner, use, cost, is_head, slots, obstacles)
@@ -643,7 +644,7 @@ def waiting_session(
 def waiting_of(
     records: list[Record], shares: Shares, hosts_facts: Mapping[str, HostFacts]
 ) -> tuple[list[Waiting], list[str]]:
-    """Return the pending sessions of *records*, and for each that cannot be read why, by name. shares: of owners."""
+    """Return the pending sessions of *records*, and the problems of those that cannot be read. shares: of owners."""
     waiting, problems = [], []
     for record in records:
         try:
@@ -662,11 +663,11 @@ def waiting_of(
 def cleanup_actions(
     group: GroupFacts, cluster: ClusterState, removals: Mapping[str, list[Removal]], expires: bool = False
 ) -> dict[str, Any]:
-    """Return what hosts have to do to clean up (core.verbs.cleanup); nothing where there is nothing to do.
+    """Return the actions of hosts for a cleanup (core.verbs.cleanup); nothing if there is nothing to do.
 
-    records: to write everywhere. stubs, removals: by host. forget: ids whose tombstones have done their work. settled:
-    sessions of which the line may expire; that is done along with the rest, by itself only with *expires*. recorded: by
-    host, the sessions that it had records of when this was judged.
+    records: to write everywhere. stubs, removals: by host. forget: ids whose tombstones are no longer needed. settled:
+    sessions whose short record may expire; that is done along with the rest, by itself only with *expires*. recorded:
+    by host, the sessions that it had records of when this was decided.
     """
     removed = {removal.session_id for host_removals in removals.values() for removal in host_removals}
     settled = [key for key in group.settled(cluster) if key not in removed]

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a host is called: in the inventory now, and in the records of sessions that it carries.
+"""The names of a host: in the inventory now, and in the records of sessions that it carries.
 
 A session keeps, on its hosts and in the variables of its replicas, the names that its hosts had when it was launched,
-and each of them has written down its own. So a host may get another name at any time: what hosts report is put into the
-inventory's names as soon as it is read, and what they are told of a session into the session's (`verb.calls_of`);
-nothing between the two knows that there are others.
+and each host has stored its own. So a host may get another name at any time. Reports of hosts are converted to the
+inventory's names as soon as they are read, and what hosts receive of a session is converted to the session's names
+(`verb.calls_of`). The code between the two sees only one kind of names.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ..model.facts import HostFacts
 from ..model.record import ENDED, PENDING, Record, is_stub, latest
 
 Names = Mapping[str, str]
-"""From what a host is called in one place to what it is called in another; of hosts that have two names."""
+"""From a host's name in one place to its name in another, for hosts that have two names."""
 EXCLUDED = "excluded_hosts"
 
 
 def in_current_names(
     facts: Mapping[str, HostFacts], known: Collection[str]
 ) -> tuple[dict[str, HostFacts], dict[str, dict[str, str]]]:
-    """Return what hosts report in the inventory's names, and by session from those to the names in its record.
+    """Return the reports of hosts in the inventory's names, and by session from those to the names in its record.
 
-    known: every name of the group. Where the inventory has a host's name for another one, or two hosts claim a name,
+    known: every name of the group. If the inventory has a host's name for another one, or if two hosts claim a name,
     that may be a mistake, and the session is left as it is (`cluster_state.ClusterState.check_names`).
     """
     facts = _with_doubts(facts, known)
@@ -59,9 +59,10 @@ def in_current_names(
 
 
 def _with_doubts(facts: Mapping[str, HostFacts], known: Collection[str]) -> Mapping[str, HostFacts]:
-    """Return what hosts report, each that has lost what it wrote down with the name that replicas give it.
+    """Return the reports of hosts; a host that has lost its stored name gets the one that replicas give it.
 
-    Only where another host has that name now and has nothing of the session: then it is not clear who is who.
+    That is done only if another host has that name now and has nothing of the session: then it is not clear which host
+    is which.
     """
     copies = _copies(facts)
 
@@ -79,7 +80,7 @@ def _with_doubts(facts: Mapping[str, HostFacts], known: Collection[str]) -> Mapp
 
 
 def _former_names(facts: Mapping[str, HostFacts], known: Collection[str]) -> dict[str, str]:
-    """Return what the inventory calls hosts now by what it called them when they were prepared."""
+    """Return the present inventory names of hosts by the names that they had when they were prepared."""
     claimed: dict[str, set[str]] = {}
     for host, own in facts.items():
         for name in own.names:
@@ -96,7 +97,7 @@ def _copies(facts: Mapping[str, HostFacts]) -> dict[str, list[Record]]:
 
 
 def _names_of_others(facts: Mapping[str, HostFacts], former: Names) -> dict[str, dict[str, str]]:
-    """Return the same of sessions that wait or have ended: hosts carry nothing of them that says who they are."""
+    """Return the same for sessions that wait or have ended: hosts carry no parts of them that contain their names."""
     found = {}
     for key, copies in _copies(facts).items() if former else ():
         best = latest(copies)
@@ -112,7 +113,7 @@ def _names_of_others(facts: Mapping[str, HostFacts], former: Names) -> dict[str,
 def _with_witnesses(
     facts: Mapping[str, HostFacts], former: Names, carried: Mapping[str, dict[str, str]]
 ) -> dict[str, dict[str, str]]:
-    """Return the names by session with those of witnesses, which carry nothing of it that says who they are."""
+    """Return the names by session with those of witnesses, which carry no part of it that contains their names."""
     found = dict(carried)
     for key, copies in _copies(facts).items() if former else ():
         best = latest(copies)
@@ -126,7 +127,7 @@ def _with_witnesses(
 
 
 def _names_by_session(facts: Mapping[str, HostFacts], known: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return, by session, what the inventory calls hosts that the session's record calls otherwise."""
+    """Return, by session, the inventory's names of hosts that have other names in the session's record."""
     copies = _copies(facts)
     found: dict[str, dict[str, str]] = {}
     unclear = set()
@@ -141,7 +142,7 @@ def _names_by_session(facts: Mapping[str, HostFacts], known: Collection[str]) ->
 
 
 def _names_by_replicas(own: HostFacts, copies: Mapping[str, list[Record]]) -> dict[str, str]:
-    """Return, by session, the name of a host that has lost what it wrote down: that of the replicas that it has."""
+    """Return, by session, the name of a host that has lost its stored one: that of the replicas that it has."""
     found = {}
     for container in own.containers:
         if container.session_id in own.host_names:
@@ -185,7 +186,7 @@ def _renamed_request(request: Any, names: Names) -> Any:
 
 
 def _renamed_plan(plan: Any, names: Names) -> Any:
-    """Return the plain form of a plan with other names, and whatever a newer release added."""
+    """Return the plain form of a plan with other names, and with everything that a newer release added."""
     if not plan:
         return plan
 

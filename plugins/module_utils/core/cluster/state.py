@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the hosts of a resource group say together: which sessions there are, and what nobody owns any more.
+"""The combined state of a resource group's hosts: which sessions exist, and which parts no session owns any more.
 
-No host knows the whole. A copy of a record may be old, a launch may have been killed half-way, a host may have been
-away while its session was torn down. `cluster_state` puts the hosts' facts together and judges; where a host that could
-know better is not there, it leaves things as they are.
+No host knows everything. A copy of a record may be old, a launch may have been killed half-way, a host may have been
+unreachable while its session was torn down. `cluster_state` combines the hosts' facts and evaluates them. Where an
+unreachable host could know better, it leaves things as they are.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ..values.errors import RenamedHost, printable
 if TYPE_CHECKING:
     from ..model.facts import HostFacts
 CONTAINER, NETWORK, LINK, RULES, STATE, LEASE = "container", "network", "link", "rules", "state", "lease"
-"""Kinds of things of a session that a host reports in ``objects``: RULES are those of its firewall, STATE is its folder
-in the state directory, LEASE an entry of the ledger that has run out and holds nothing."""
+"""Kinds of a session's parts that a host reports in ``objects``: RULES are those of its firewall, STATE is its folder
+in the state directory, LEASE an expired entry of the ledger, which holds nothing."""
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What has to go from one host.
+    """A part of a session to be removed from one host.
 
-    keep_record: its record stays. undo: what its launch made of data goes, as far as it is empty. why: one sentence for
-    people. revision: the newest that this was judged by; whoever removes leaves alone what has a newer record by then.
-    None for what goes whatever has become of it.
+    keep_record: its record stays. undo: data that its launch made is removed as well, if it is empty. why: one sentence
+    for people. revision: the newest on which this is based; if there is a newer record by then, nothing is removed.
+    None if it is to be removed in any case.
     """
 
     session_id: str
@@ -58,9 +58,9 @@ class Removal:
 
 @dataclass(frozen=True)
 class Renamed:
-    """A host of which the inventory and a session that runs on it have different names.
+    """A host with different names in the inventory and in a session that runs on it.
 
-    host: the inventory's name. known_as: the session's, which the host wrote down.
+    host: the inventory's name. known_as: the session's, which the host has stored.
     """
 
     host: str
@@ -110,9 +110,9 @@ class Twin:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A session that two runs changed that did not know of each other: one revision of its record has two contents.
+    """A session that two runs changed without knowing of each other: one revision of its record has two contents.
 
-    sides: hosts that have each of the contents, and those that carry the session by it. Nobody can say which is right.
+    sides: hosts that have each of the contents, and hosts that carry the session by it. Which is right is not known.
     """
 
     session_name: str
@@ -144,11 +144,11 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Undecided:
-    """A session that was to be changed by a run that ended before most witnesses had agreed to that.
+    """A session with a change whose run ended before most witnesses had agreed to it.
 
-    hosts: those that it has by what was begun. witnesses: those most of which have to agree. missing: which of them
-    cannot be asked, where the others are too few; else hosts that have the record, where no other has. agreed: which of
-    them have agreed to it. before: the record as it was, where it is certain that too few have, and a host that was
+    hosts: its hosts according to the change. witnesses: the hosts of which most have to agree. missing: unreachable
+    witnesses, if the others are too few; else unreachable hosts with the record, if no other has it. agreed: witnesses
+    that have agreed to it. before: the earlier record, if it is certain that too few have agreed, and a host that was
     taken for lost answers and runs its replicas.
     """
 
@@ -185,14 +185,14 @@ class Undecided:
 class ClusterState:
     """The sessions of a resource group.
 
-    records: the right copy of every session that was not torn down, by id. orphaned: by host, what a killed launch or
-    an unfinished teardown left, and every verb may remove. leaked: by host, what no record explains; `gc` removes it.
-    changed: new revisions that every host has to be told. stubs: by host, what takes the place of an old copy.
-    alone: ids of sessions of which stub records are all that is left, as far as one look tells: hosts that were asked
-    first may have begun with one since. cleaned: tombstones that have done their work, by id. unknown: ids that only
-    hosts which cannot be reached could explain, and why. renamed: hosts of which it is not clear who is who.
-    conflicts: by id, sessions that no verb touches, as it is not known which hosts they have. undecided: by id, those
-    of which the verb finishes or takes back what was begun, and nothing is removed before that.
+    records: the right copy of every session that was not torn down, by id. orphaned: by host, remains of a killed
+    launch or an unfinished teardown, which every verb may remove. leaked: by host, parts that no record explains; `gc`
+    removes them. changed: new revisions that every host has to receive. stubs: by host, replacements of old copies.
+    alone: ids of sessions of which only stub records are left, as far as one look shows: hosts that answered first may
+    have begun with one since. cleaned: tombstones that are no longer needed, by id. unknown: ids that only unreachable
+    hosts could explain, and why. renamed: hosts whose names are not clear. conflicts: by id, sessions that no verb
+    touches, as it is not known which hosts they have. undecided: by id, sessions for which the verb finishes or takes
+    back what was begun, and removes nothing before that.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
@@ -208,15 +208,15 @@ class ClusterState:
     undecided: dict[str, Undecided] = field(default_factory=dict)
 
     def check_names(self) -> None:
-        """Raise RenamedHost where it is not clear which host of the inventory a session's record means.
+        """Raise RenamedHost if it is not clear which host of the inventory a session's record means.
 
-        A host that only has another name by now is none of them (`host_names`).
+        A host that merely has another name by now is not such a host (`host_names`).
         """
         if self.renamed:
             raise RenamedHost(map(str, self.renamed))
 
     def leave_alone(self, key: str) -> None:
-        """Let nothing of a session be removed, or be told to hosts."""
+        """Let nothing of a session be removed, or be sent to hosts."""
         self.changed.pop(key, None)
         self.orphaned = {
             host: [removal for removal in removals if removal.session_id != key]
@@ -225,7 +225,7 @@ class ClusterState:
         self.stubs = {host: [stub for stub in stubs if stub.id != key] for host, stubs in self.stubs.items()}
 
     def forget(self, session_id: str) -> None:
-        """Let stub records of a session go with what every verb may remove, and its name be free."""
+        """Remove stub records of a session with what every verb may remove, and free its name."""
         self.records.pop(session_id, None)
         for host, removals in self.leaked.items():
             mine = [removal for removal in removals if removal.session_id == session_id]
@@ -247,7 +247,7 @@ class ClusterState:
 
 
 class _Session:
-    """What all hosts say of one session."""
+    """The reports of all hosts of one session."""
 
     def __init__(self, session_id: str) -> None:
         self.id = session_id
@@ -259,16 +259,16 @@ class _Session:
 
     @property
     def hosts(self) -> list[str]:
-        """Hosts that have anything of it."""
+        """Hosts that have any part of it."""
         return sorted({*self.copies, *self.objects, *self.stages})
 
     @property
     def is_being_launched(self) -> bool:
-        """Whether a launch that may still be at work holds room for it."""
+        """Whether a launch that may still be at work holds a reservation for it."""
         return any(stage != COMMITTED for stage in self.stages.values())
 
     def parts(self, host: str) -> set[str]:
-        """Return what a host has of it beyond the rules that keep others out, which every host of the group has."""
+        """Return a host's parts of it beyond the rules that keep others out, which every host of the group has."""
         return self.objects.get(host, set()) - {RULES}
 
     def has(self, *kinds: str) -> bool:
@@ -279,10 +279,10 @@ class _Session:
 def cluster_state(
     facts_by_host: Mapping[str, HostFacts], unreachable: Collection[str] = (), scope: Scope = EVERYTHING
 ) -> ClusterState:
-    """Judge what the hosts report.
+    """Evaluate the reports of the hosts.
 
-    facts_by_host: of the usable hosts. unreachable: hosts of the group that did not answer. scope: of the run; what is
-    not its own may be at work on hosts outside the group, so nothing follows for it.
+    facts_by_host: of the usable hosts. unreachable: hosts of the group that did not answer. scope: of the run; sessions
+    outside it may be at work on hosts outside the group, so nothing is concluded for them.
     """
     result = ClusterState()
     first: dict[str, str] = {}
@@ -290,7 +290,7 @@ def cluster_state(
         if facts.identity and first.setdefault(facts.identity, host) != host:
             result.renamed.append(Twin(host, first[facts.identity]))
     tombstones = {tombstone.id: tombstone for facts in facts_by_host.values() for tombstone in facts.tombstones}
-    # A host whose ledger cannot be read does not tell who is at work there.
+    # A host whose ledger cannot be read does not report which runs are at work there.
     unheard = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.ledger_is_damaged)}
     sessions = _sessions(facts_by_host)
     for session in sessions:
@@ -339,7 +339,8 @@ def _sessions(facts_by_host: Mapping[str, HostFacts]) -> list[_Session]:
 def _right_copy(copies: Mapping[str, Record]) -> Record | None:
     """Return the right one of the copies that hosts have.
 
-    A host that was cut off and replaced keeps time on, and may end its part in the revision in which the others go on.
+    A host that was cut off and replaced still measures time, and may end its part in the revision in which the others
+    continue.
     """
     at_work = records.latest(copy for copy in copies.values() if copy.status not in ENDED)
 
@@ -354,7 +355,7 @@ def _right_copy(copies: Mapping[str, Record]) -> Record | None:
 def _rivals(copies: Mapping[str, Record], best: Record) -> list[dict[str, Record]]:
     """Return the contents of the newest revision of a session at work, each by the hosts that have it.
 
-    A stub is one of the whole record that has its hosts.
+    A stub belongs to the whole record with the same hosts.
     """
     newest = [
         (host, copy)
@@ -373,7 +374,7 @@ def _rivals(copies: Mapping[str, Record], best: Record) -> list[dict[str, Record
 
 
 def _decided(rivals: list[dict[str, Record]]) -> dict[str, Record] | None:
-    """Return the content to which most of the session's witnesses have agreed, None where that is not known."""
+    """Return the content to which most of the session's witnesses have agreed, None if that is not known."""
     for content in rivals:
         first = next(iter(content.values()))
         if first.witnesses and is_quorum(content, electors(first), main_host(first)):
@@ -395,11 +396,11 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
         sides = tuple((tuple(content), next(iter(content.values())).hosts) for content in rivals)
         result.conflicts[session.id] = Conflict(session.name, session.id, best.revision, sides)
         return
-    # Of a host that the group does not have one that does not answer may be the new name.
+    # An unreachable host may be the new name of a host that is missing in the group.
     missing = sorted(host for host in best.hosts if host in unreachable or (unreachable and host not in reached))
     if session.is_being_launched:
         return
-    # One from the queue has its old record until it starts.
+    # A session from the queue has its old record until it starts.
     half = best.status == RUNNING and any(
         copy.status in (PENDING, PREPARING) and host in best.hosts and session.stages.get(host) != COMMITTED
         for host, copy in session.copies.items()
@@ -408,14 +409,14 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
         if missing:
             result.unknown[session.id] = (
                 f"The launch of session {session.name} was not finished, and {', '.join(missing)} cannot be asked "
-                "whether anybody still works on it."
+                "whether a run still works on it."
             )
             return
-        why = "Its launch was not finished, and nobody works on it any more."
+        why = "Its launch was not finished, and no run works on it any more."
         if best.queue is None:
             del result.records[session.id]
         else:
-            # Of what it has started a host may have told a stub only; who was still at it has told the whole.
+            # A host may have got only a stub of what the launch has started; a run still at work has sent the whole.
             whole = records.latest(copy for copy in session.copies.values() if not records.is_stub(copy)) or best
             result.records[session.id] = result.changed[session.id] = records.advance(
                 replace(whole, revision=best.revision), PENDING, why, plan=None, hosts=(), report=(why,)
@@ -427,7 +428,7 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
     elif best.status in (PENDING, *ENDED):
         at_work = [copy.revision for copy in session.copies.values() if copy.status not in ENDED]
         if best.status in ENDED and at_work:
-            # One of its hosts has ended it by itself, or one was away when it was ended.
+            # One of its hosts has ended it by itself, or a host was unreachable when it was ended.
             newest = max(best.revision, *(revision + 1 for revision in at_work))
             best = result.records[session.id] = result.changed[session.id] = replace(best, revision=newest)
         for host in session.hosts:
@@ -448,9 +449,9 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
 
 
 def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: Record, reached: set[str]) -> None:
-    """Judge a host that carries no replica of a session that runs: an old copy there becomes a stub.
+    """Evaluate a host without replicas of a running session: an old copy there becomes a stub.
 
-    One that has containers and has lost what the session calls it may be one of the session's hosts by another name.
+    A host that has containers and has lost its name in the session may be one of the session's hosts by another name.
     """
     missing = [name for name in best.hosts if name not in reached]
     if missing and host not in session.host_names and CONTAINER in session.parts(host):
@@ -469,9 +470,9 @@ def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: R
 
 
 def _judge_left_over(result: ClusterState, session: _Session, best: Record, reached: set[str], scope: Scope) -> None:
-    """Judge copies of a session of another group that only hosts outside that group have.
+    """Evaluate copies of a session of another group that only hosts outside that group have.
 
-    No teardown for that group finds them. Whoever launches a session has its record on hosts of its group first.
+    No teardown for that group finds them. A launch stores the session's record on hosts of its group first.
     """
     meant = {*scope.groups.get(group_of(best), ()), *best.hosts}
     is_gone = scope.has_group(best) and meant <= reached and meant.isdisjoint(session.hosts)
@@ -482,9 +483,10 @@ def _judge_left_over(result: ClusterState, session: _Session, best: Record, reac
 
 
 def _judge_names(result: ClusterState, session: _Session) -> None:
-    """Tell which hosts carry a session that is at work under a name that is not clear (`host_names`).
+    """Find hosts that carry a session at work under a name that is not clear (`host_names`).
 
-    What a host wrote down counts where the session's record names it so, or where there is no record to compare with.
+    The name that a host stored counts if the session's record uses it as well, or if there is no record to compare
+    with.
     """
     record = result.records.get(session.id)
     if record is None and not session.has(CONTAINER):
@@ -500,7 +502,7 @@ def _judge_unrecorded(result: ClusterState, session: _Session, unreachable: set[
     if session.is_being_launched:
         return
     if session.has(CONTAINER):
-        # A state directory was lost: what the labels say can make the record anew, and containers may be at work.
+        # A state directory was lost: the record can be made again from labels, and containers may be at work.
         result.unknown[session.id] = f"Session {session.name} has containers, and no reachable host has its record."
     elif unreachable:
         result.unknown[session.id] = (

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a launch decides of a session that runs already: it grows, shrinks, or goes on in other places."""
+"""The decision of a launch for a running session: it grows, shrinks, or continues in other places."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ChangePlanner(Planner):
     """A planner that knows how sessions change while they run."""
 
     def _changed(self, current: Record, before: Request, request: Request) -> dict[str, Any]:
-        """Return the decision for a session that runs and is to go on: as it is, or with other replicas or places."""
+        """Return the decision for a session that is to continue: as it is, or with other replicas or places."""
         plan = validate_plan(current.plan)
         if self.wish.restores is not None:
             return self._restored(current, plan, read_record(self.wish.restores))
@@ -46,7 +46,7 @@ class ChangePlanner(Planner):
         lost_hosts = [host for host in plan.hosts if host not in self.facts]
         unplaced = self._unplaced(current, plan)
         old = {entry.name: entry.host for entry in plan.replicas}
-        # Who has left the host meanwhile that it was to leave stays where it is.
+        # Replicas that have already left the host that they were to leave stay where they are.
         displaced = [name for name, host in self.wish.displaced.items() if old.get(name) == host]
         evicted = {*displaced, *unplaced, *(name for name, host in old.items() if host in lost_hosts)}
         given_up = dict.fromkeys(self.wish.given_up)
@@ -57,7 +57,7 @@ class ChangePlanner(Planner):
             refuse_growth(plan, request.max_size or 0)
             missing = self.group.unfinished(current)
             if not changes and (missing or undecided is not None) and current.change is not None:
-                # The same again: who had its part of it already does nothing.
+                # The same again: hosts that have their part of it already do nothing.
                 decided = self._placed_already(current)
                 places = {name: current.change.places[name] for name in missing}
                 known = self._electors(current) if current.change.kind == REPLACE else current.witnesses
@@ -114,11 +114,11 @@ class ChangePlanner(Planner):
             archive = self._archive()
             needs = needs_again(images_of(after.replicas), self.facts, self.request.image_pull, after.images, archive)
         after = with_images(after, needs)
-        # What began goes on as it began: who else may still run what comes has to be let go of before it starts.
+        # A change that was begun is finished as it began: hosts that may still run what comes are let go of first.
         is_begun = bool({*self.group.unfinished(current)} & {*target.homeless})
         began = current.change.kind if current.change and is_begun else RESIZE
         kind = REPLACE if lost_hosts or began == REPLACE else MOVE if self.wish.displaced else began
-        # What never came to be where it was to go comes from where it was before, or is still new.
+        # Replicas that never came to their new place come from where they were before, or are still new.
         origin = {**old, **{name: current.change.places[name] for name in unplaced if current.change}}
         places = {name: origin.get(name) for name in target.homeless}
         change = Change(kind, places)
@@ -136,7 +136,7 @@ class ChangePlanner(Planner):
             witnesses=self._witnesses(request, current),
         )
         decided = self._placed(record, after, needs, fresh=False, replaces=False)
-        # What starts somewhere on this side of a broken network may be started elsewhere on the other side.
+        # A replica that starts on this side of a broken network may be started on the other side as well.
         known = self._electors(current) if kind == REPLACE else current.witnesses if places else ()
         parts = self._parts_of_change(plan, after, change, known)
         parts["is_new"] = kind == REPLACE and not self.group.unfinished(current)
@@ -153,10 +153,10 @@ class ChangePlanner(Planner):
         }
 
     def _restored(self, current: Record, plan: Plan, before: Record) -> dict[str, Any]:
-        """Return the decision that gives a session back the hosts that it had, where others could not take over.
+        """Return the decision that gives a session back the hosts that it had, because others could not take over.
 
-        Who was lost is one of them again: it is waited for, and its part is given to others by whatever runs next.
-        Raises InvalidInput where a host that may have started what others were to take over cannot be reached.
+        The lost host is one of them again: the session waits for it, and the next run gives its part to others. Raises
+        InvalidInput if a host that may have started what others were to take over cannot be reached.
         """
         away = [host for host in plan.hosts if host not in self.facts]
         if away:
@@ -169,8 +169,8 @@ class ChangePlanner(Planner):
     def _taken_back(self, current: Record, plan: Plan, before: Record, voted: Sequence[str]) -> dict[str, Any]:
         """Return the decision that gives a session back the hosts that it had, one of which was only cut off.
 
-        A run that ended has begun to replace it. So that this run cannot go on with that, most witnesses have to agree
-        that have not agreed to it. voted: those that have.
+        A run that ended has begun to replace it. So that this run cannot continue with that, most witnesses have to
+        agree that have not agreed to the replacement. voted: those that have.
         """
         why = "The host that was taken for lost is there; it has the places of before."
         decided = self._as_before(current, plan, before, why)
@@ -208,9 +208,9 @@ class ChangePlanner(Planner):
         return [] if missing <= 0 else [f"There is room for {request.size} of {self.request.size} replicas."]
 
     def _unplaced(self, current: Record, plan: Plan) -> list[str]:
-        """Return the replicas that the last change has given a host which neither has them nor holds a place for them.
+        """Return the replicas whose host according to the last change neither has them nor holds a place for them.
 
-        So it was when a controller ended between the leases and the hosts' taking them over.
+        This happens if a controller ended between the leases and the hosts' taking over the replicas.
         """
         missing = self.group.unfinished(current)
         found: list[str] = []
@@ -237,11 +237,11 @@ class ChangePlanner(Planner):
         short: Shortfall,
         blocked: Mapping[str, str],
     ) -> dict[str, Any]:
-        """Return the decision where not all replicas that need a host find one. blocked: `obstacles`."""
+        """Return the decision if not all replicas that need a host find one. blocked: `obstacles`."""
         new = request.size - len(plan.replicas)
         there = len([entry for entry in plan.replicas if entry.name not in evicted])
         if new > 0 and self.wish.min_size is not None and short.largest_size > 0:
-            # What has lost its host comes first in the order of the ranks.
+            # Replicas that have lost their host come first in rank order.
             size = max(self.wish.min_size, min(there + short.largest_size, request.size - 1))
             if there + short.largest_size >= size > before.size:
                 return self._changed(current, before, _shortened(request, plan, size))
@@ -249,8 +249,8 @@ class ChangePlanner(Planner):
         wanted = {name for name, _role, _index in request.replicas()}
         unplaced = [name for name in self._unplaced(current, plan) if places[name] is None and name in wanted]
         if unplaced:
-            # New ones that never came to be: the change that began is undone, from the first of them on, as they came
-            # together and the highest ranks go. What only lost its host has run, and waits for another.
+            # If new replicas never came to be, the change is undone from the first of them on, as they came together
+            # and the highest ranks go. Replicas that only lost their host have run, and wait for another.
             first = min(entry.rank for entry in plan.replicas if entry.name in unplaced)
             keep = {**counts_of(before)}
             for entry in plan.replicas[first:]:
@@ -282,9 +282,9 @@ class ChangePlanner(Planner):
         return self._answer("PENDING", report=report)
 
     def _parts_of_change(self, plan: Plan, after: Plan, change: Change, known: Sequence[str] = ()) -> dict[str, Any]:
-        """Return which hosts have what part in a change, and what each has to hold for it.
+        """Return the hosts' parts in a change, and what each has to hold for it.
 
-        known: the hosts most of which have to agree to it (`rules.quorum`), none where nothing starts.
+        known: the hosts of which most have to agree to it (`rules.quorum`), none if nothing starts.
         """
         change_id = self.draw()
         claims = claims_of(after)
@@ -297,8 +297,8 @@ class ChangePlanner(Planner):
         }
         receiving = [host for host in after.hosts if any(after_on.name in change.places for after_on in after.on(host))]
         staying = [host for host in after.hosts if host in plan.hosts and host in self.facts]
-        # Two changes at once meet at the first host that the session has, whichever hosts they are about. While that
-        # one leaves, the first that stays keeps others out.
+        # Two concurrent changes meet at the first host of the session, whichever hosts they concern. While that host
+        # leaves, the first that stays keeps others out.
         first = [host for host in plan.hosts if host in self.facts][:1]
         agreeing = [host for host in known if host in self.facts]
         holding = list(dict.fromkeys([*receiving, *first, *staying[:1], *_writers(after, receiving), *agreeing]))
@@ -334,14 +334,14 @@ def _without(request: Request, names: Mapping[str, Any]) -> Request:
 
 
 def _shortened(request: Request, plan: Plan, size: int) -> Request:
-    """Return the request with only *size* replicas: all that the plan has, and of the new ones the first."""
+    """Return the request with only *size* replicas: all of the plan, and the first of the new ones."""
     old = {entry.name for entry in plan.replicas}
     new = [name for name, _role, _index in request.replicas() if name not in old]
     return _without(request, dict.fromkeys(new[size - len(old) :]))
 
 
 def _writers(plan: Plan, receiving: Sequence[str]) -> list[str]:
-    """Return the hosts that write what proves to *receiving* hosts that folders are shared."""
+    """Return the hosts that write the proof for *receiving* hosts that folders are shared."""
     read = {path for host in receiving for path, folder in plan.hosts[host].data.items() if folder.proof == READS}
     return [
         host
@@ -351,7 +351,7 @@ def _writers(plan: Plan, receiving: Sequence[str]) -> list[str]:
 
 
 def _moves_report(change: Change, homes: Mapping[str, str]) -> list[str]:
-    """Return where replicas are that had another host, and what of them is gone."""
+    """Return the new places of replicas that had another host, and what of them is lost."""
     moved = [f"{name} from {before} to {homes[name]}" for name, before in change.places.items() if before is not None]
     if not moved:
         return []

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a launch decides from what the hosts of its group say: run on, find a place, wait, refuse."""
+"""The decision of a launch from the facts of its group's hosts: continue, find a place, wait, or reject."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ Archive = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Wish:
-    """What a launch asks of a session that runs, beside what its request says.
+    """The wishes of a launch for a running session, beyond its request.
 
-    min_size: it may grow by less than was asked, to no fewer replicas than this; None: by all or not at all. replaces:
-    whether replicas of lost hosts find others whatever the request says. displaced: replicas that are to leave a host,
-    with that host. avoid: hosts that get none. given_up: new replicas that could not be started. changes: the id of the
-    session that this is for, where another one of its name, or none, is not what was meant. waits: growth without room
-    waits for it. restores: the record as it was before lost hosts were replaced, where that could not be finished.
-    without_retired: whether witnesses do not count that left the inventory (`GroupFacts.electors`).
+    min_size: it may grow by less than requested, to no fewer replicas than this; None: by all or not at all. replaces:
+    whether replicas of lost hosts move to others whatever the request sets. displaced: replicas that are to leave a
+    host, with that host. avoid: hosts that get none. given_up: new replicas that could not be started. changes: the id
+    of the session that this is for, so that another one of its name is not changed. waits: growth without capacity
+    waits for it. restores: the record as it was before lost hosts were replaced, if that could not be finished.
+    without_retired: whether witnesses that left the inventory do not count (`GroupFacts.electors`).
     """
 
     min_size: int | None = None
@@ -84,7 +84,7 @@ class Wish:
 
 
 def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
-    """Return what people are warned of. problems: of the queue."""
+    """Return the warnings for people. problems: of the queue."""
     warnings = problems + group.warnings
     swapping = [name for name in result.get("hosts") or () if not group.facts[name].engine.limits_swap]
     if swapping:
@@ -127,10 +127,10 @@ class Planner(ABC):
         wish: Wish = Wish(),
         alone: Collection[str] = (),
     ) -> None:
-        """Take the request and what the hosts say.
+        """Take the request and the facts of hosts.
 
         draw: gives a new UUID. read_archive: reads the controller's archive of images, which the request names. run:
-        names this run. asker: who launches. alone: ids of sessions that were `alone` in an earlier look already.
+        identifies this run. asker: the user who launches. alone: ids of sessions that were `alone` at an earlier look.
         """
         self.asker = asker
         self.wish = wish
@@ -146,7 +146,7 @@ class Planner(ABC):
         self.settings = settings
         self.cluster: ClusterState = group.cluster_state()
         named = {record.id for record in self.cluster.named(request.name)}
-        # While a host is away it may be one of theirs by another name.
+        # While a host is unreachable it may be one of theirs by another name.
         self.alone = sorted(named & self.cluster.alone) if not group.missing else []
         for session_id in {*self.alone} & {*alone}:
             self.cluster.forget(session_id)
@@ -157,9 +157,9 @@ class Planner(ABC):
     def decide(self, waits: Record | None, queued: bool, cleaned_up: bool) -> dict[str, Any]:
         """Return the decision.
 
-        waits: the record of a session that waits already as it was last seen, else None. queued: whether the launch
-        comes from the queue. cleaned_up: whether what nobody owns has been removed already. Raises InvalidInput where
-        somebody waits for a session that has left the queue, and RenamedHost.
+        waits: the record of a waiting session as it was last seen, else None. queued: whether the launch comes from the
+        queue. cleaned_up: whether unowned parts have been removed already. Raises InvalidInput if the run waits for a
+        session that has left the queue, and RenamedHost.
         """
         self.has_waited, self.is_queued = queued or waits is not None, queued
         self.cluster.check_names()
@@ -171,7 +171,7 @@ class Planner(ABC):
         return answer
 
     def answer_to_queued(self, waits: Record) -> dict[str, Any] | None:
-        """Return the decision where the session that waited is not to be launched, else None.
+        """Return the decision if the session that waited is not to be launched, else None.
 
         waits: its record as it was last seen.
         """
@@ -179,7 +179,7 @@ class Planner(ABC):
         has_tombstone = any(tombstone.id == waits.id for facts in self.facts.values() for tombstone in facts.tombstones)
         unsure = bool(self.group.missing) or any(facts.damaged for facts in self.facts.values())
         if unsure and not has_tombstone and (record is None or record.revision < waits.revision):
-            report = [f"Session {self.request.name} waits on: hosts that know it cannot be looked at."]
+            report = [f"Session {self.request.name} waits on: no facts could be collected from hosts that know it."]
             return self._answer("PENDING", report=report, pending=waits)
         first = f"Session {self.request.name} is not launched."
         if record is None:
@@ -187,12 +187,12 @@ class Planner(ABC):
         if record.status in ENDED:
             return self._answer("REFUSED", report=[first, "It has ended.", *record.report], pending=record)
         if record.status == PENDING and Request.from_dict(record.request) != self.request:
-            why = "It was asked for differently while it waited; what is asked now is launched in its turn."
+            why = "Its request was changed while it waited; the new one is launched in its turn."
             return self._answer("CANCELLED", report=[first, why])
         if waits.growth is not None and record.status == RUNNING:
             wanted = [record.request, *([] if record.growth is None else [record.growth.request])]
             if waits.growth.request not in wanted:
-                why = "It was asked for differently while it waited to grow."
+                why = "Its request was changed while it waited to grow."
                 return self._answer("CANCELLED", report=[first, why])
         return None
 
@@ -202,13 +202,13 @@ class Planner(ABC):
             return self.run(cleaned_up)
         except CoreError as error:
             if self.wish.changes or self.wish.displaced:
-                # It runs on, and does not leave the queue where it waits there to grow.
+                # It continues to run, and does not leave the queue if it waits there to grow.
                 first = f"Session {self.request.name} stays as it is."
                 return self._answer("PENDING", report=[first, *str(error).splitlines()])
             report = [f"Session {self.request.name} cannot be launched and leaves the queue.", *str(error).splitlines()]
             others = [record for record in self.cluster.named(self.request.name) if record.status not in ENDED]
             if self.group.missing or any(map(self.group.scope.is_of_others, others)):
-                # What a host that is away could give, or another group may end, is not for this run to say.
+                # Whether an unreachable host or another group could help is not for this run to decide.
                 return self._answer("PENDING", report=str(error).splitlines())
             waiting = [record for record in self.cluster.named(self.request.name) if record.status == PENDING]
             if not waiting:
@@ -217,9 +217,9 @@ class Planner(ABC):
             return self._answer("REFUSED", report=report, pending=refused)
 
     def run(self, cleaned_up: bool) -> dict[str, Any]:
-        """Return the decision. cleaned_up: whether what nobody owns has been removed already.
+        """Return the decision. cleaned_up: whether unowned parts have been removed already.
 
-        Raises InvalidInput, also for a name whose session is somebody else's.
+        Raises InvalidInput, also for a name whose session belongs to another user.
         """
         for record in self.cluster.named(self.request.name):
             if record.status not in ENDED:
@@ -230,7 +230,7 @@ class Planner(ABC):
             removals[host] = removals.get(host, []) + ended
         work = cleanup_actions(self.group, self.cluster, removals)
         if work and not cleaned_up:
-            return self._answer("CLEANUP", cleanup_actions=work, report=["Removing what nobody owns any more."])
+            return self._answer("CLEANUP", cleanup_actions=work, report=["Removing parts that no session owns."])
         for conflict in self.cluster.conflicts.values():
             if conflict.session_name == self.request.name:
                 raise InvalidInput.single("session_name", self.request.name, str(conflict))
@@ -247,10 +247,10 @@ class Planner(ABC):
         require_known(current)
         before = Request.from_dict(current.request)
         if meant and self.is_queued and self.wish.min_size is None:
-            # What this run found some time ago its owner may have asked for differently since.
+            # The owner may have changed the request since this run found the loss.
             growth = [] if current.growth is None else [Request.from_dict(current.growth.request)]
             if self.request not in (before, *growth):
-                why = "It was asked for differently meanwhile, and is left as it is."
+                why = "Its request was changed meanwhile, so it is left as it is."
                 return self._answer("CANCELLED", report=[f"Session {self.request.name} is not changed.", why])
         request = in_mode_of(before, self.request)
         is_recreated = self.recreate and before.roles != request.roles
@@ -263,7 +263,7 @@ class Planner(ABC):
         if current.status == PENDING:
             stored, shared_with = self.request.to_dict(), self._shared_with(current)
             if (before.to_dict(), current.shared_with) != (stored, shared_with):  # it keeps its place in the queue
-                why = "It was asked for differently."
+                why = "Its request was changed."
                 current = advance(current, PENDING, why, request=stored, shared_with=shared_with)
             return self._new_plan(current)
         if not changes:
@@ -272,7 +272,7 @@ class Planner(ABC):
         return {**self._new_plan(None, replaced=current), "diff": difference_of(changes)}
 
     def _check_group(self, record: Record) -> None:
-        """Refuse a name whose session belongs to another resource group. Raises InvalidInput."""
+        """Reject a name whose session belongs to another resource group. Raises InvalidInput."""
         if self.group.scope.is_of_others(record):
             raise InvalidInput.single(
                 "session_name",
@@ -283,14 +283,14 @@ class Planner(ABC):
 
     @abstractmethod
     def _changed(self, current: Record, before: Request, request: Request) -> dict[str, Any]:
-        """Return the decision for a session that runs and is to go on: as it is, or with other replicas or places."""
+        """Return the decision for a session that is to continue: as it is, or with other replicas or places."""
 
     def _witnesses(self, request: Request, current: Record | None = None) -> tuple[str, ...]:
-        """Return the hosts that decide where hosts of the session are lost: those that know its name and answer now.
+        """Return the hosts that decide if hosts of the session are lost: those that know its name and answer now.
 
-        current: the record of the session where it runs already; they stay the same as long as it does. With witnesses
-        that left the inventory go only those that do not decide this change: who has no copy of the record yet could
-        not agree to what was begun (`GroupFacts.other_witnesses`).
+        current: the record of the session if it runs already; the witnesses stay the same as long as it does. Witnesses
+        that left the inventory are removed only if they do not decide this change: a host without a copy of the record
+        yet could not agree to what was begun (`GroupFacts.other_witnesses`).
         """
         if current is not None and current.witnesses:
             return self.group.electors(current, self.wish.without_retired)
@@ -299,19 +299,19 @@ class Planner(ABC):
         return tuple(name_hosts(request.name, self.facts, self.group.identities))
 
     def _shared_with(self, current: Record) -> tuple[str, ...]:
-        """Return with whom a session is shared by this launch.
+        """Return the users with whom a session is shared by this launch.
 
-        Others than its owner leave that as it is, and so does a launch that has waited: its request is an older one.
+        Other users than its owner leave that as it is, and so does a launch that has waited: its request is older.
         """
         is_owner = self.asker.is_admin or self.asker.name == current.owner
         is_new = is_owner and self.owner == current.owner and not self.has_waited
         return self.shared_with if is_new else current.shared_with
 
     def _launchers(self) -> dict[str, dict[str, Any]]:
-        """Return, by host, what runs hold that may still be launching a session of this name.
+        """Return, by host, the reservations of runs that may still be launching a session of this name.
 
-        silent: seconds since the run was last heard of there, where that is known. left: those for which its place is
-        held if nothing more is heard of it. expires: when that is by the host's clock.
+        silent: seconds since the host last heard from the run, if that is known. left: seconds for which its place is
+        held if nothing more is heard. expires: when that is by the host's clock.
         """
         return {
             host: {
@@ -327,7 +327,7 @@ class Planner(ABC):
         }
 
     def _changing(self) -> dict[str, dict[str, Any]]:
-        """Return, by host, what runs hold that may still be changing a session of this name that runs."""
+        """Return, by host, the reservations of runs that may still be changing a running session of this name."""
         running = {record.id: record for record in self.cluster.named(self.request.name) if record.status == RUNNING}
         return {
             host: {
@@ -351,26 +351,26 @@ class Planner(ABC):
         )
 
     def _ended_before(self) -> dict[str, list[Removal]]:
-        """Return what is left of sessions of this name that have ended: this launch takes their place."""
+        """Return the remains of ended sessions of this name: this launch takes their place."""
         found: dict[str, list[Removal]] = {}
         named = self.cluster.named(self.request.name)
         ended = [record for record in named if record.status in ENDED and self.group.scope.is_own(record)]
         for record in ended:
             for host, facts in self.facts.items():
                 if any(copy.id == record.id for copy in facts.records):
-                    why = f"It has ended and is launched anew. {' '.join(record.report)}"
+                    why = f"It has ended and is launched again. {' '.join(record.report)}"
                     found.setdefault(host, []).append(Removal(record.id, record.name, False, why, record.revision))
         return found
 
     def _current(self) -> Record | None:
-        """Return the record of the session of this name that is there already."""
+        """Return the record of the existing session of this name."""
         name = self.request.name
         records = [record for record in self.cluster.named(name) if record.status not in ENDED]
         placed = [record for record in records if record.status != PENDING]
         at_work = {held["claim"]["session_id"] for held in self._launchers().values()}
         launched = next((record for record in placed if record.id in at_work), None)
         if len(placed) > 1 and launched is not None:
-            return launched  # of launches at the same moment all but one give up
+            return launched  # of concurrent launches all but one give up
         if len(placed) > 1:
             raise InvalidInput.single(
                 "session_name",
@@ -414,12 +414,12 @@ class Planner(ABC):
                     "session_name",
                     name,
                     f"Host {host} has containers of a session of this name, but no host has its record. Run the "
-                    "repair playbook, which makes it anew, or tear the session down. " + " ".join(facts.damaged),
+                    "repair playbook, which makes a new one, or tear the session down. " + " ".join(facts.damaged),
                 )
         return min(records, key=lambda record: (record.queue_number, record.id), default=None)
 
     def _refuse_more_than_granted(self, record: Record) -> None:
-        """Refuse to make on a host what only a copy of another host says. Raises InvalidInput and InvalidPlan."""
+        """Reject making on a host what only a copy of another host contains. Raises InvalidInput and InvalidPlan."""
         inventory = self.group.inventory
         reached = {name: self.facts[name] for name in record.hosts if name in self.facts}
         for host in hosts_from_facts(reached, inventory):
@@ -431,18 +431,18 @@ class Planner(ABC):
                 check_plan(record.plan, host.name, roots, drivers, host.devices)
 
     def _wants_replacement(self, record: Record) -> bool:
-        """Tell whether replicas of a session are to leave lost hosts, by its request or because somebody says so."""
+        """Tell whether replicas of a session are to leave lost hosts, by its request or by the user's."""
         return record.status == RUNNING and (
             self.wish.replaces or (record.request or {}).get("on_host_loss") == REPLACE
         )
 
     def _replaces(self, record: Record, missing: Sequence[str]) -> bool:
-        """Tell whether the replicas of *missing* hosts of a session find others now."""
+        """Tell whether the replicas of *missing* hosts of a session move to others now."""
         wants = self._wants_replacement(record) and not is_stub(record)
         return wants and not self._why_not_replaced(record, missing)
 
     def _why_not_replaced(self, record: Record, missing: Sequence[str]) -> list[str]:
-        """Return why replicas of hosts that cannot be reached stay where they are, in full sentences."""
+        """Return why replicas of unreachable hosts stay where they are, in full sentences."""
         if not self._wants_replacement(record):
             return []
         reasons = [why for host in missing if (why := self.group.why_not_lost(record, host, self.wish.without_retired))]
@@ -450,7 +450,7 @@ class Planner(ABC):
 
     @property
     def asks_peers(self) -> list[str]:
-        """Ids of sessions of this name of which hosts have to say which of their peers are silent, before anything."""
+        """Ids of sessions of this name whose hosts have to report their silent peers, before anything else."""
         return [
             record.id
             for record in self.cluster.named(self.request.name)
@@ -459,7 +459,7 @@ class Planner(ABC):
 
     def _new_plan(self, waiting: Record | None, replaced: Record | None = None) -> dict[str, Any]:
         """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
-        before = waiting or replaced  # it stays its owner's, whoever asks for it differently
+        before = waiting or replaced  # it keeps its owner, whichever user changes its request
         owner = self.owner if before is None else before.owner
         known = [record.request["priority"] for record in self.cluster.named(self.request.name) if record.request]
         asks_priority = not self.is_queued and not self.asker.is_admin and self.request.priority not in known
@@ -479,7 +479,7 @@ class Planner(ABC):
         shared_with = self.shared_with if before is None else self._shared_with(before)
         record = waiting or new_record(session_id, owner, self.request.to_dict(), shared_with)
         if entry.placement is None:
-            # What only tentative sessions hold may be free in a moment: their launches end, one way or the other.
+            # Resources that only tentative sessions hold may be free soon: their launches end, one way or the other.
             if self._queue_entry(session_id, number, with_tentative=False).placement is not None:
                 report = [f"Session {self.request.name} waits for sessions that are being launched."]
                 return self._answer("WAITING", report=report, pending=self._pending(record, number, report))
@@ -502,13 +502,13 @@ class Planner(ABC):
         )
         needs = needs_of(images_of(plan.replicas), self.facts, self.request.image_pull, self._archive())
         plan = with_images(plan, needs)
-        faster = ["Other launches were faster, again and again."]
+        faster = ["Concurrent launches took the capacity."]
         pending = None if replaced is not None else self._pending(record, number, faster)
         record = replace(prepared(record, encode(plan)), witnesses=self._witnesses(self.request))
         return self._placed(record, plan, needs, fresh=True, replaces=replaced is not None, pending=pending)
 
     def _archive(self) -> Archive:
-        """Return what the controller's archive of images holds, where one is given. Raises InvalidInput."""
+        """Return the content of the controller's archive of images, if one is given. Raises InvalidInput."""
         if self.request.image_archive is None:
             return {}
         if self.archive is None:
@@ -541,7 +541,7 @@ class Planner(ABC):
         return [*lines, "The schedule_pending playbook launches it when there is room; its teardown cancels it."]
 
     def _pending(self, record: Record, number: int, report: list[str]) -> Record:
-        """Return the record that says that the session waits; one that waits already stays as it is."""
+        """Return the record of a session that waits; if it waits already it stays as it is."""
         if record.status == PENDING:
             return record
         return advance(record, PENDING, "There was no room for it.", queue=QueueTicket(number), report=tuple(report))
@@ -553,7 +553,7 @@ class Planner(ABC):
         plan = read_plan(record.plan)
         used = images_of(plan.replicas)
         needs = needs_again(used, self.facts, self.request.image_pull, plan.images)
-        if any(need.fetches for need in needs):  # a compressed archive of some size takes long to read
+        if any(need.fetches for need in needs):  # reading a large compressed archive takes long
             needs = needs_again(used, self.facts, self.request.image_pull, plan.images, self._archive())
         return self._placed(record, plan, needs, fresh=False, replaces=False)
 
@@ -594,7 +594,7 @@ class Planner(ABC):
     def _answer(
         self, status: str, record: Record | None = None, pending: Record | None = None, **values: Any
     ) -> dict[str, Any]:
-        """Return a decision: every key, whatever the status."""
+        """Return a decision: with every key, whatever the status."""
         return {
             "status": status,
             "session_name": self.request.name,
@@ -630,9 +630,9 @@ def _refusal(current: Record, owner: str, changes: list[tuple[str, str, str]]) -
         lines.append(f"It was asked for by {printable(current.owner)}.")
     return {
         "status": "DIFFERENT",
-        "failure": f"The session {current.name} exists and was asked for differently:\n"
+        "failure": f"The session {current.name} exists with a different specification:\n"
         + "\n".join(lines)
-        + "\nNothing is touched. Launch with session_recreate=true to remove it and launch it anew, or tear it down "
+        + "\nNothing is touched. Launch with session_recreate=true to remove it and launch it again, or tear it down "
         "first.",
         "diff": difference_of(changes),
     }

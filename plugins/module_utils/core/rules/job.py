@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Jobs: commands that run in replicas of a session that runs already; what is asked for, where, and what came of it."""
+"""Jobs: commands that run in replicas of a running session; the request, where they run, and the outcome."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..values.parse import is_given, is_plain, parse_bool, parse_env
 from .output import BATCH, JOB_ID, Readers, parse_since, rank_order, read_variables
 
 ENDED, LOST, UNKNOWN = "ENDED", "LOST", "UNKNOWN"
-"""What can be said of a job in a replica beside RUNNING: its program ended; nobody watches it any more; its host cannot
-be asked."""
+"""States of a job in a replica besides RUNNING: its program ended; no process watches it any more; its host is
+unreachable."""
 TIMED_OUT = 124
-"""Exit code of what was ended because its time was over, as timeout(1) has it."""
+"""Exit code of a command that was ended because its time was over, as in timeout(1)."""
 STOPPED = 143
-"""Exit code of what was stopped: 128 and the number of SIGTERM, as shells have it."""
+"""Exit code of a command that was stopped: 128 and the number of SIGTERM, as in shells."""
 READY = "running"
 LONGEST = 365 * 24 * 3600
 
@@ -34,11 +34,11 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\$?(:[A-Za-z0-9_][A-Za-z0-9
 
 @dataclass(frozen=True)
 class JobRequest:
-    """What is asked for: a command to run, or a job to come back to.
+    """The request: a command to run, or an earlier job to follow.
 
-    command: empty for a job that was started before, which id names. on: words that say where. env: (name, value).
-    directory, user: empty for those of the container. timeout: seconds, 0 for none. detach: whether nobody waits.
-    stop: whether the job is to be ended. warn_alone: whether to tell of processes that work alone in a larger session.
+    command: empty for an earlier job, which id names. on: words for the replicas. env: (name, value). directory, user:
+    empty for those of the container. timeout: seconds, 0 for none. detach: whether the run does not wait for its end.
+    stop: whether the job is to be ended. warn_alone: whether to warn of processes that work alone in a larger session.
     """
 
     command: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class JobRequest:
 
 
 def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
-    """Return what the ``job_`` variables ask for. Raises InvalidInput with everything that is wrong."""
+    """Return the request in the ``job_`` variables. Raises InvalidInput with all problems."""
     readers: Readers = {
         "command": _command,
         "on": _on,
@@ -162,10 +162,10 @@ def _id(variable: str, value: object) -> str:
 
 
 def plan_job(on: Iterable[str], name: str, known: Mapping[str, SessionCopy]) -> dict[str, str]:
-    """Return where a command is to run: replicas, in rank order, to their hosts.
+    """Return the replicas in which a command is to run, in rank order, with their hosts.
 
-    on: words that say where. name: of the session. known: for each host that answered, what it says of the session.
-    Raises InvalidInput where it cannot run, by name.
+    on: words for the replicas. name: of the session. known: for each host that answered, its report of the session.
+    Raises InvalidInput if it cannot run, with the reason.
     """
     status = next((copy.status for copy in known.values() if copy.members), "")
     status = status or next((copy.status for copy in known.values() if copy.status), "")
@@ -189,7 +189,7 @@ def plan_job(on: Iterable[str], name: str, known: Mapping[str, SessionCopy]) -> 
 
 
 def _chosen(on: Iterable[str], replicas: Iterable[str]) -> set[str]:
-    """Return the replicas that words mean: all, a replica, or a role. Raises InvalidInput for what is none."""
+    """Return the replicas that words mean: all, a replica, or a role. Raises InvalidInput for an unknown word."""
     names = set(replicas)
     found: set[str] = set()
     for word in on:
@@ -202,13 +202,13 @@ def _chosen(on: Iterable[str], replicas: Iterable[str]) -> set[str]:
 
 
 def describe(command: Iterable[str]) -> str:
-    """Return a command as people read it: what a shell is given, or the argv."""
+    """Return a command in a form for people: the text for a shell, or the argv."""
     argv = list(command)
     return argv[2] if argv[:2] == ["/bin/sh", "-c"] and len(argv) == 3 else shlex.join(argv)
 
 
 def failure_of(outcome: JobOutcome, host: str) -> str:
-    """Return why a job did not succeed in a replica as a sentence; nothing where it did, or still runs."""
+    """Return why a job did not succeed in a replica as a sentence; nothing if it did, or still runs."""
     where = f"{outcome.replica} on {host}"
     if outcome.problem:
         return f"{where}: {outcome.problem}"

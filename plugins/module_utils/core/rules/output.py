@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What replicas and jobs write: read from the engine's stream, narrowed, merged by time, shown.
+"""The output of replicas and jobs: read from the engine's stream, selected, merged by time, shown.
 
-A line is (time, stream, text). Times are those of the engine that took the line, in UTC with nanoseconds and always of
-the same length, so that they sort as text.
+A line is (time, stream, text). Times are those of the engine that received the line, in UTC with nanoseconds and always
+of the same length, so that they sort as text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HEADER = struct.Struct(">BxxxL")
 """Stream and length before each message (Docker Engine API, ContainerAttach, "Stream format")."""
 
 LONGEST_LINE = 64 * 1024
-"""Bytes of a line that are kept; what is beyond is counted."""
+"""Bytes of a line that are kept; the number of further bytes is shown."""
 
 Line = tuple[str, str, str]
 
@@ -39,11 +39,11 @@ _REPLICA = re.compile(r"[a-z][a-z0-9-]{0,20}")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 NO_JOB = "none"
-"""In place of the id of a job: what no job wrote."""
+"""Used in place of the id of a job for output that no job wrote."""
 BATCH = "batch"
-"""In place of the id of a job: the batch command of a session."""
+"""Used in place of the id of a job for the batch command of a session."""
 MERGED = "merged"
-"""Name of the file that holds the lines of all replicas; no replica has it, as its name has no number."""
+"""Name of the file with the lines of all replicas; it cannot be a replica's name, as it has no number."""
 DEFAULT_SIZE = 1024**2
 LARGEST_SIZE = 64 * 1024**2
 LONGEST_FOLLOW = 24 * 3600
@@ -58,14 +58,14 @@ def time_of(nanoseconds: int) -> str:
 
 
 def nanoseconds_of(time: str) -> int:
-    """Return the time of a line as nanoseconds since 1970. Raises ValueError for what is none."""
+    """Return the time of a line as nanoseconds since 1970. Raises ValueError for a malformed time."""
     whole, _dot, fraction = time.rstrip("Z").partition(".")
     moment = datetime.datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=datetime.timezone.utc)
     return int(moment.timestamp()) * 10**9 + int(f"{fraction:0<9}"[:9])
 
 
 def decode(raw: bytes, beyond: int = 0) -> str:
-    """Return a line's bytes as text: what is no UTF-8 as ``\\xff``; beyond: how many bytes of it are not in *raw*."""
+    """Return a line's bytes as text, those that are not UTF-8 as ``\\xff``; beyond: number of bytes cut off."""
     text = raw.decode("utf-8", "backslashreplace")
     return text if not beyond else f"{text} ... (cut, {beyond} more bytes)"
 
@@ -77,7 +77,7 @@ class LineReader:
     """
 
     def __init__(self, position: Mapping[str, Any] | None = None) -> None:
-        """Go on at *position*, which `position` of an earlier reader returned."""
+        """Continue at *position*, which `position` of an earlier reader returned."""
         self._buffer = bytearray()
         self._time = str((position or {}).get("time", ""))
         self._count = int((position or {}).get("count", 0))
@@ -135,14 +135,14 @@ class LineReader:
         return begin, stream, decode(bytes(text), beyond)
 
     def _is_known(self, time: str) -> bool:
-        """Count the message, and tell whether an earlier reader has had it."""
+        """Count the message, and tell whether an earlier reader has read it."""
         known_time, known = self._skip
         if known and time == known_time:
             self._skip = (known_time, known - 1)
             return True
         if time < known_time:
             return True
-        if time > self._time:  # the two streams are stamped side by side, so an older one may come after a newer one
+        if time > self._time:  # the streams get their time stamps independently, so an older one may come later
             self._time, self._count = time, 0
         self._count += time == self._time
         return False
@@ -169,7 +169,7 @@ class LineCutter:
         return lines
 
     def end(self) -> list[Line]:
-        """Return what was written after the last end of a line, if anything was."""
+        """Return the text after the last end of a line, if there is any."""
         return self._cut() if self._time else []
 
     def _take(self, piece: bytes, time: str) -> None:
@@ -185,20 +185,20 @@ class LineCutter:
 
 
 def stored(line: Line) -> str:
-    """Return a line in the form in which files of the hosts hold it."""
+    """Return a line in the form in which files of the hosts store it."""
     time, stream, text = line
     return f"{time} {stream} {text}\n"
 
 
 def read_stored(text: str) -> Line | None:
-    """Read a line of such a file; None for what is none, such as one that was written in half."""
+    """Read a line of such a file; None for a malformed line, such as one that was written only in part."""
     time, _blank, rest = text.rstrip("\n").partition(" ")
     stream, _blank, line = rest.partition(" ")
     return (time, stream, line) if stream in (OUT, ERR) else None
 
 
 class Selection:
-    """The lines of one replica that are asked for, the newest ones where there are too many.
+    """The requested lines of one replica, the newest ones if there are too many.
 
     since: time of the earliest line; empty for all. tail: how many of them; None for all. size: most bytes.
     """
@@ -212,7 +212,7 @@ class Selection:
         self.left_out = 0
 
     def add(self, line: Line) -> None:
-        """Take a line if it is asked for."""
+        """Add a line if it is requested."""
         if line[0] < self.since:
             return
         self.lines.append(line)
@@ -228,7 +228,7 @@ class Selection:
 
 
 def rank_order(replica: str) -> tuple[bool, str, int, str]:
-    """Return what sorts replicas: main1 first, then by role and number."""
+    """Return the sort key of replicas: main1 first, then by role and number."""
     match = re.fullmatch(r"(.*?)(\d+)", replica)
     role, number = (match.group(1), int(match.group(2))) if match else (replica, 0)
     return role != "main", role, number, replica
@@ -242,7 +242,7 @@ def merge(sources: Iterable[Source]) -> list[tuple[str, str, str, str]]:
 
 
 def files_of(sources: Iterable[Source], lines: Iterable[tuple[str, str, str, str]]) -> dict[str, str]:
-    """Return the files that hold sources, name to text: one of each replica and job, and one of all, merged *lines*."""
+    """Return the files for sources, name to text: one of each replica and job, and one of all, merged *lines*."""
     found = {MERGED: [f"{time} {name} {stream} {text}" for time, name, stream, text in lines]}
     for source in sources:
         name = f"{source.replica}.{source.job}" if source.job else source.replica
@@ -251,14 +251,14 @@ def files_of(sources: Iterable[Source], lines: Iterable[tuple[str, str, str, str
 
 
 def speaker(source: Source) -> str:
-    """Return who wrote the lines of a source: the replica, or a job in it."""
+    """Return the writer of the lines of a source: the replica, or a job in it."""
     return f"{source.replica}/{source.job}" if source.job else source.replica
 
 
 def shown(source: str, width: int, stream: str, text: str, time: str = "") -> str:
-    """Return a line as terminals are to show it: ``who | text``, ``who ! text`` for standard error.
+    """Return a line in the form for terminals: ``who | text``, ``who ! text`` for standard error.
 
-    No program decides what a terminal does: colours are left out, other control characters are spelt out.
+    Programs must not control the terminal: colours are left out, other control characters are escaped.
     """
     mark = "!" if stream == ERR else "|"
     plain = _COLOUR.sub("", text).rstrip("\r")
@@ -268,11 +268,11 @@ def shown(source: str, width: int, stream: str, text: str, time: str = "") -> st
 
 @dataclass(frozen=True)
 class LogsRequest:
-    """What of a session's output is asked for.
+    """The requested part of a session's output.
 
     session_id: empty for the newest session of the name. replicas: empty for all. job: id of the only job, "" for all
-    that was written, NO_JOB for what no job wrote. since: ``{}``, ``{"seconds": n}`` before now, or ``{"time": t}``.
-    tail, size: lines and bytes of each replica. follow_seconds: 0 for none. directory: where to save, "" for nowhere.
+    output, NO_JOB for output that no job wrote. since: ``{}``, ``{"seconds": n}`` before now, or ``{"time": t}``. tail,
+    size: lines and bytes of each replica. follow_seconds: 0 for none. directory: where to save, "" for nowhere.
     """
 
     session_id: str = ""
@@ -303,7 +303,7 @@ class LogsRequest:
 
 
 def parse_logs_request(variables: Mapping[str, Any]) -> LogsRequest:
-    """Return what the ``logs_`` variables ask for. Raises InvalidInput with everything that is wrong."""
+    """Return the request in the ``logs_`` variables. Raises InvalidInput with all problems."""
     readers: Readers = {
         "session_id": _session_id,
         "replicas": parse_replicas,
@@ -323,11 +323,11 @@ def parse_logs_request(variables: Mapping[str, Any]) -> LogsRequest:
 
 
 Readers = Mapping[str, Callable[[str, Any], Any]]
-"""By the name of a variable without its prefix what reads it, from its whole name and its value."""
+"""By the name of a variable without its prefix the function that reads it, from its whole name and its value."""
 
 
 def read_variables(variables: Mapping[str, Any], prefix: str, readers: Readers) -> tuple[dict[str, Any], list[Problem]]:
-    """Return what is given of the variables that *readers* read, without the prefix, and all that is wrong."""
+    """Return the values of the variables in *readers*, without the prefix, and all problems."""
     found: dict[str, Any] = {}
     problems = _misspelt(variables, prefix, [prefix + key for key in readers])
     for key, reader in readers.items():
@@ -341,7 +341,7 @@ def read_variables(variables: Mapping[str, Any], prefix: str, readers: Readers) 
 
 
 def _misspelt(variables: Iterable[str], prefix: str, known: Sequence[str]) -> list[Problem]:
-    """Return a problem for each variable that is nearly one of *known*: nobody else has a use for it."""
+    """Return a problem for each variable that is nearly one of *known*: nothing else uses such a name."""
     problems = []
     for name in sorted(variables):
         if name.startswith(prefix) and name not in known:
@@ -404,7 +404,7 @@ def _grep(variable: str, value: object) -> str:
     try:
         re.compile(value)
     except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidInput.single(variable, value, f"It is no regular expression of Python: {error}.") from error
+        raise InvalidInput.single(variable, value, f"It is not a valid Python regular expression: {error}.") from error
     return value
 
 

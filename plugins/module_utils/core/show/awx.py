@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Surveys and schedules of AWX: how they are put together, and what its server accepts.
+"""Surveys and schedules of AWX: how they are composed, and what its server accepts.
 
 The rules are those of AWX 24 (its views JobTemplateSurveySpec and SchedulePreviewSerializer, and the model
-SurveyJobTemplateMixin for answers), and some that are stricter where the server takes a survey and a launch would come
-to grief. They are applied before anything is sent, because the server names one fault at a time, by the number of the
-question, and drops a default that is no valid answer without a word.
+SurveyJobTemplateMixin for answers), and some stricter ones for surveys that the server accepts although a launch would
+fail. They are applied before anything is sent, because the server reports one problem at a time, by the number of the
+question, and silently drops a default that is not a valid answer.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ..values.parse import did_you_mean
 TEXT_TYPES = ("text", "textarea", "password")
 CHOICE_TYPES = ("multiplechoice", "multiselect")
 LAUNCH = "launch"
-"""Stands for all questions that are asked before a launch."""
+"""Placeholder for all questions before a launch."""
 QUESTION_TYPES = (*TEXT_TYPES, *CHOICE_TYPES, "integer", "float")
 MAXIMUM_COUNT = 999
-"""Most runs that a schedule may ask for by COUNT."""
+"""Most runs that a schedule may request by COUNT."""
 
 _SURVEY_KEYS = ("name", "description", "spec")
 _STRING_KEYS = ("type", "question_name", "variable")
@@ -48,13 +48,12 @@ def make_survey(
 ) -> dict[str, Any]:
     """Return a survey that the server accepts and whose defaults a launch accepts.
 
-    entries: questions, or names of such: of one of *own*, of a variable of a launch, or `LAUNCH`, for all that is asked
-    before one. own: further questions by name, which is their variable where they name no other; text that may be left
-    out where they do not say. choices: what there is to choose from, by variable; a question of text with choices
-    becomes one of a choice, and then its default is the first choice unless it is among them. Without choices it stays
-    one of text. defaults: by variable, in place of those in the questions. Of both, what is for no question here is
-    left alone. limits: values of ``cluster_compute_limits``, of each host: a priority that none of them allows is not
-    offered. Raises InvalidInput.
+    entries: questions, or their names: of one of *own*, of a variable of a launch, or `LAUNCH` for all questions before
+    a launch. own: further questions by name, which is also their variable unless they name another; text and optional
+    by default. choices: the possible answers, by variable; a text question with choices becomes a choice, and then its
+    default is the first choice unless it is among them. Without choices it stays a text question. defaults: by
+    variable, in place of those in the questions. Choices and defaults without a question are ignored. limits: values of
+    ``cluster_compute_limits``, of each host: a priority that none of them allows is not offered. Raises InvalidInput.
     """
     most = max((Limits.from_variable(value).priority for value in limits), default=DEFAULT_LIMITS.priority)
     spec = [
@@ -101,13 +100,13 @@ def _with_choices(question: Mapping[str, Any], choices: Sequence[str], defaults:
             made.pop(limit, None)
         if question["variable"] not in defaults and made.get("default") not in choices:
             made["default"] = choices[0]
-        # The server takes nothing but one of the choices for an answer, an empty one not either.
+        # The server accepts only one of the choices as an answer, and no empty one.
         made["required"] = True
     return made
 
 
 def _up_to(most: int, question: dict[str, Any]) -> dict[str, Any]:
-    """Return a question; that of the priority with what a site allows at most."""
+    """Return a question; that of the priority with the maximum that a site allows."""
     if question["variable"] != f"{PREFIX}priority":
         return question
     limited = {**question, "max": min(most, question["max"])}
@@ -115,7 +114,7 @@ def _up_to(most: int, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_request(sample: Mapping[str, Any], name: str) -> list[Problem]:
-    """Return why a launch would refuse what is answered when nobody changes anything."""
+    """Return why a launch would reject the default answers."""
     try:
         parse_request({"session_image": "none", **sample, "session_name": "none"})
     except InvalidInput as error:
@@ -127,9 +126,9 @@ def _check_request(sample: Mapping[str, Any], name: str) -> list[Problem]:
 
 
 def check_survey(survey: object, name: str = "survey") -> list[Problem]:
-    """Return all that is wrong with a survey, none where the server accepts it and every launch by it.
+    """Return all problems of a survey, none if the server accepts it and every launch with it.
 
-    name: how the problems name the survey.
+    name: of the survey in the problems.
     """
     if not isinstance(survey, Mapping):
         return [Problem(name, survey, "A survey is a mapping with name, description and spec.")]
@@ -202,7 +201,7 @@ def _check_default(place: str, question: Mapping[str, Any]) -> list[Problem]:
     if default is None:
         return [Problem(place, default, "The server takes no null here; leave it out.")]
     if question["type"] == "multiselect":
-        # As text the server takes it, and then drops it when a job is launched by the API, being no list.
+        # The server accepts it as text, and then drops it when a job is launched by the API, since it is not a list.
         return [Problem(place, default, "The server gives a multiselect's default to no job; leave it out.")]
     if isinstance(default, str) and default.startswith(_ENCRYPTED):
         return [Problem(place, default, f"The server keeps {_ENCRYPTED} for itself.")]
@@ -213,7 +212,7 @@ def _check_default(place: str, question: Mapping[str, Any]) -> list[Problem]:
 
 
 def check_answer(question: Mapping[str, Any], answer: object) -> list[str]:
-    """Return why the server refuses an answer to a question that `check_survey` accepts; empty where it takes it."""
+    """Return why the server rejects an answer to a question that `check_survey` accepts; empty if it accepts it."""
     kind = question["type"]
     size: float | None = None
     unit = ""
@@ -247,10 +246,10 @@ def _is_integer(value: object) -> bool:
 
 
 def check_rrule(rule: object, name: str = "rrule") -> list[Problem]:
-    """Return why the server refuses the recurrence rule of a schedule (RFC 5545); empty where it takes it.
+    """Return why the server rejects the recurrence rule of a schedule (RFC 5545); empty if it accepts it.
 
-    name: how the problems name the rule. The lookup awx.awx.schedule_rrule makes such rules of other words, and judges
-    none that it is given.
+    name: of the rule in the problems. The lookup awx.awx.schedule_rrule makes such rules from other words, and does not
+    check given ones.
     """
     if not isinstance(rule, str) or not rule.strip():
         return [Problem(name, rule, "It must be text such as DTSTART:20260101T000000Z RRULE:FREQ=DAILY;INTERVAL=1.")]
@@ -292,7 +291,7 @@ def _check_recurrence(text: str) -> list[str]:
 def resource_groups(groups: Mapping[str, Sequence[str]], within: str) -> list[str]:
     """Return the groups of an inventory whose hosts are all for sessions, *within* itself first.
 
-    groups: hosts by group. within: the group of all hosts that are for sessions. Raises InvalidInput where it has none.
+    groups: hosts by group. within: the group of all hosts that are for sessions. Raises InvalidInput if it has none.
     """
     members = set(groups.get(within, ()))
     if not members:

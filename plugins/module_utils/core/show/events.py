@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What automation is told of a verb that is over: what happened, and the form in which it is sent (CloudEvents 1.0)."""
+"""Events for automation about a finished verb: what happened, and the form in which it is sent (CloudEvents 1.0)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..values.parse import is_given
 VARIABLE = "cluster_compute_events"
 SUCCEEDED, FAILED, WAITING = "succeeded", "failed", "waiting"
 CANCELLED = "CANCELLED"
-"""What a launch ends as that was cancelled while it waited; no record has it."""
+"""Outcome of a launch that was cancelled while it waited; no record has it."""
 MOST_LINES, LONGEST_LINE, MOST_SESSIONS = 20, 300, 200
-"""Of the report in an event, and of the sessions, or hosts, that it names."""
+"""Most lines of the report in an event, and most sessions or hosts that it names."""
 VERBS = ("launch", "teardown", "repair", "schedule", "run_job")
-"""Those that change something, and have a state."""
+"""Verbs that change something, and have a state."""
 DRAIN, UNDRAIN = "drain", "undrain"
 """Verbs that have no state."""
 TYPE = "cluster_compute.session"
@@ -32,14 +32,14 @@ TYPE = "cluster_compute.session"
 
 @dataclass(frozen=True)
 class Receiver:
-    """Who is told. token: sent as a bearer token, empty for none."""
+    """The receiver of events. token: sent as a bearer token, empty for none."""
 
     url: str
     token: str = field(default="", repr=False)
 
 
 def parse_receiver(value: object) -> Receiver | None:
-    """Read ``cluster_compute_events``; None where nobody is told. Raises InvalidInput, which never shows the token."""
+    """Read ``cluster_compute_events``; None without a receiver. Raises InvalidInput, which never shows the token."""
     if not is_given(value):
         return None
     if not isinstance(value, Mapping):
@@ -65,11 +65,11 @@ def _host_of(url: str) -> str:
 
 
 def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what a verb has done that is over; None where nothing happened that anybody would act on.
+    """Return what a finished verb has done; None if nothing happened that anybody would act on.
 
-    verb, outcome: what it was and how it ended. session: its name, empty where it was about several. status: of the
-    session after a launch, of the job after run_job. sessions: what became of those that were launched from the queue,
-    by name. report: lines, without what programs of sessions wrote or are: both can hold what is secret.
+    verb, outcome: which verb it was and how it ended. session: its name, empty if there were several. status: of the
+    session after a launch, of the job after run_job. sessions: outcomes of those that were launched from the queue, by
+    name. report: lines, without commands and output of sessions' programs: both can contain secrets.
     """
     outcome, report, sessions, status = SUCCEEDED, list(state.get("report") or ()), {}, ""
     if verb not in VERBS:
@@ -101,10 +101,10 @@ def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
 def drained(
     verb: str, answers: Mapping[str, DrainAnswer], wait_seconds: int, failures: Sequence[str] = ()
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return what `DRAIN` or `UNDRAIN` has done, as `happened` does, and why it failed, where it did.
+    """Return what `DRAIN` or `UNDRAIN` has done, in the form of `happened`, and why it failed, if it did.
 
-    answers: of the hosts that were named. wait_seconds: for which they waited to be empty. failures: what went wrong
-    otherwise. What is done has ``hosts`` too: by host that answered, the names of the sessions that hold a place there.
+    answers: of the named hosts. wait_seconds: for which they waited to be empty. failures: other problems. The result
+    has ``hosts`` as well: by host that answered, the names of the sessions that hold a place there.
     """
     why, left = list(failures), MOST_SESSIONS
     hosts: dict[str, list[str]] = {}
@@ -151,7 +151,7 @@ def _line(text: object) -> str:
 
 
 def cloud_event(found: Mapping[str, Any], event_id: str, time: str, resource_group: str) -> dict[str, Any]:
-    """Return what is sent. event_id: a UUID of its own. time: as RFC 3339 has it."""
+    """Return the event to send. event_id: a UUID of its own. time: in the form of RFC 3339."""
     return {
         "specversion": "1.0",
         "id": event_id,

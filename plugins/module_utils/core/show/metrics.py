@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a host tells a site's monitoring: its figures in the text format of Prometheus, and which card runs what.
+"""The data of a host for a site's monitoring: its metrics in the text format of Prometheus, and jobs by GPU.
 
-`state_text` is about sessions, replicas, room and failures, which is cheap to know; `use_text` about what replicas use.
-A replica has at most `MOST_SERIES` series in both together, whatever runs in it. Each text ends what it is about: a
-family whose things are gone is there without samples.
+`state_text` covers sessions, replicas, capacity and failures, which are cheap to collect; `use_text` covers the use of
+replicas. A replica has at most `MOST_SERIES` series in both together, whatever runs in it. Each text is complete: a
+family without any objects is included without samples.
 
 Annotations are types here, not text, as the decoder reads them.
 """
@@ -28,22 +28,23 @@ from ..values.resources import PINNED, Devices
 
 PREFIX = "cluster_compute_"
 MOST_SERIES = 20
-"""Series of one replica at most."""
+"""Most series of one replica."""
 INTERFACES = ("eth0", "eth1")
-"""Of a replica, with the engine's names: the way out and the session's network. A replica can make others."""
+"""Interfaces of a replica, with the engine's names: the way out and the session's network. A replica can make
+others."""
 MOST_CLASSES = 8
-"""Classes of accelerators told of one replica, by name; whoever has more has the others as one."""
+"""Most classes of accelerators of one replica that are listed by name; further classes are combined into one."""
 OTHER = "other"
 LONGEST_LABEL = 120
 PHASES = ("hold", "network", "start", "ready")
-"""Of a launch on one host: its place is held and its keys are made; links and networks; containers; until they work."""
+"""Phases of a launch on one host: hold its place and make its keys; links and networks; containers; until they work."""
 BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Seconds up to which a bucket of the histogram counts."""
+"""Upper bounds in seconds of the histogram's buckets."""
 CONTAINER_STATES = ("created", "running", "paused", "restarting", "removing", "exited", "dead", "missing")
-"""As the engine says, and of a replica that should be there and is not."""
+"""States as reported by the engine, and one for a replica that should exist and does not."""
 EXIT_CODE, OUT_OF_MEMORY, DISK = "exit_code", "out_of_memory", "disk"
 OF_HOST, REFUSED, OF_REQUEST = "host", "refused", "request"
-"""Why a call failed: the host's own fault, somebody else's session, or what another host would say as well."""
+"""Kinds of failures of a call: the host's own fault, another user's session, or a problem on any host."""
 
 Value = Union[int, float]
 Labels = Mapping[str, str]
@@ -51,7 +52,7 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Phase:
-    """How long a phase took, all launches together. counts: of each bucket alone, the last of which has no bound."""
+    """Durations of a phase in all launches. counts: of each bucket alone, the last of which has no bound."""
 
     counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
     seconds: float = 0.0
@@ -65,10 +66,10 @@ class Phase:
 
 @dataclass(frozen=True)
 class Counted:
-    """What a host has to remember to be able to tell it.
+    """Values that a host has to remember for its metrics.
 
     failures: of calls, by call and kind with a blank between. phases: by name. waiting: since when sessions wait, in
-    seconds since 1970, by id. capacity: what sessions may use of the host, as the last launch said, in its plain form.
+    seconds since 1970, by id. capacity: what sessions may use of the host, from the last launch, in its plain form.
     """
 
     failures: dict[str, int] = field(default_factory=dict)
@@ -78,7 +79,7 @@ class Counted:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it can be told as it is: what another release wrote may have other buckets."""
+        """Whether it can be used as it is: another release may have other buckets."""
         return all(len(phase.counts) == len(BOUNDS) + 1 for phase in self.phases.values())
 
 
@@ -95,10 +96,10 @@ class ContainerLook:
 
 @dataclass(frozen=True)
 class HostLook:
-    """What a host found out about itself.
+    """A host's facts about itself.
 
-    containers: None where the engine does not answer. names: what this host is called in the plans of sessions, by id.
-    restarts: of replicas here after they had failed, by session id and replica.
+    containers: None if the engine does not answer. names: this host's names in the plans of sessions, by id. restarts:
+    of replicas here after failures, by session id and replica.
     """
 
     capacity: Allocatable
@@ -114,7 +115,7 @@ class HostLook:
 
 @dataclass(frozen=True)
 class ReplicaUse:
-    """What one replica uses. traffic: bytes in and out by interface. devices: as it holds them."""
+    """The use of one replica. traffic: bytes in and out by interface. devices: as it holds them."""
 
     session: str
     replica: str
@@ -157,14 +158,14 @@ def _line(name: str, labels: Labels, value: Value) -> str:
 
 
 def label(text: str) -> str:
-    """Return a label's value: in printable form, of bounded length, with what would end it escaped."""
+    """Return a label's value: in printable form, of bounded length, with escaped special characters."""
     shown = printable(text)
     shown = shown if len(shown) <= LONGEST_LABEL else f"{shown[: LONGEST_LABEL - 1]}…"
     return shown.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def state_text(look: HostLook, counted: Counted) -> str:
-    """Return what is to be told of sessions, replicas, room and failures of a host."""
+    """Return the metrics of sessions, replicas, capacity and failures of a host."""
     text = _Text()
     _tell_health(text, look)
     _tell_sessions(text, look)
@@ -212,7 +213,7 @@ def _tell_sessions(text: _Text, look: HostLook) -> None:
         ],
     )
     if look.containers is None:
-        return  # nothing is known, which is not the same as nothing being there
+        return  # nothing is known, which is not the same as nothing existing
     states = {(found.session_id, found.replica): found.state for found in look.containers}
     sessions = {found.session_id: found.session for found in look.containers}
     sessions.update((record.id, record.name) for record in own)
@@ -274,12 +275,12 @@ def _tell_queue(text: _Text, look: HostLook, counted: Counted) -> None:
 
 
 def _queue_order(record: Record) -> tuple[int, bool, int, str]:
-    """Return what the queue is ordered by (`rules.queue`); who is the head where owners have shares is marked."""
+    """Return the sort key of the queue (`rules.queue`); the head is marked if owners have shares."""
     return -int((record.request or {}).get("priority") or 0), not record.is_head, record.queue_number, record.id
 
 
 def use_text(uses: Iterable[ReplicaUse]) -> str:
-    """Return what is to be told of the use of replicas."""
+    """Return the metrics of the use of replicas."""
     text, found = _Text(), list(uses)
     places = [{"session": use.session, "replica": use.replica} for use in found]
     pairs = list(zip(places, found))
@@ -308,7 +309,7 @@ def _classes(devices: Devices) -> dict[str, int]:
 
 
 def counted_of(data: object) -> Counted:
-    """Return what is sound of what a host remembers, part by part: another release may have other parts or buckets."""
+    """Return the valid parts of what a host remembers: another release may have other parts or buckets."""
     found = Counted()
     for part in fields(Counted):
         with suppress(CoreError):
@@ -321,7 +322,7 @@ def counted_of(data: object) -> Counted:
 def after_call(
     counted: Counted, call: str, arguments: Mapping[str, Any], result: Mapping[str, Any], seconds: float
 ) -> Counted:
-    """Return what a host remembers after a call. arguments: as it had them. seconds: for which it was at work."""
+    """Return the values that a host remembers after a call. arguments: of the call. seconds: its duration."""
     state = str(arguments.get("state") or "")
     name = state if call == "session_host" else call
     if result.get("failed"):
@@ -344,7 +345,7 @@ def _with_phases(counted: Counted, seconds: Mapping[str, Any]) -> Counted:
 
 
 def after_look(counted: Counted, records: Iterable[Record], now: float) -> Counted:
-    """Return what a host remembers of who waits. now: seconds since 1970."""
+    """Return the values that a host remembers of waiting sessions. now: seconds since 1970."""
     waiting = {record.id: counted.waiting.get(record.id, now) for record in records if record.status == PENDING}
     return replace(counted, waiting=waiting)
 
@@ -355,9 +356,9 @@ _CDI_UUID = re.compile(r"(?:nvidia\.com/gpu=)?(GPU-[0-9a-f-]+)", re.IGNORECASE)
 
 
 def card_jobs(held: Iterable[Reservation], cards: Sequence[Card]) -> dict[str, str]:
-    """Return which session holds which whole NVIDIA card: index to the session's name.
+    """Return which session holds which whole NVIDIA GPU: index to the session's name.
 
-    A device that is no whole card of NVIDIA is left out: an instance of one (MIG), and all that others make.
+    Other devices are left out: an instance of a GPU (MIG), and devices of other vendors.
     """
     found: dict[str, str] = {}
     for reservation in held:

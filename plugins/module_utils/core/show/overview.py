@@ -335,7 +335,7 @@ def findings(
             for container in reported.containers
             if container.corrections is not None and container.corrections.count > 1
         ]
-    found += [f"{host}: cannot be looked at: {why}" for host, why in why_missing.items()]
+    found += [f"{host}: no facts could be collected: {why}" for host, why in why_missing.items()]
     found += [
         f"Session {record.name} is left alone by all runs. {scope.left_alone(record)}"
         for _key, record in sorted(cluster.records.items())

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What follows when a replica fails.
+"""The consequences of a failed replica.
 
-A replica has failed when its first process ended with another exit code than 0, or was killed for want of memory,
-while its engine was at work, or when its host stopped it for what it wrote on a disk. One that went down with its host
-or its engine has not failed: it is started again.
+A replica has failed when its first process ended with another exit code than 0, or was killed because it ran out of
+memory, while its engine was at work, or when its host stopped it for what it wrote on a disk. A replica that went down
+with its host or its engine has not failed: it is started again.
 
 ``restart``: a failed replica is started again, at most `restart_limit` times; then its session ends.
 ``keep``: a failed replica stays as it is, and the session goes on as long as main1 runs.
@@ -41,7 +41,7 @@ class Failure:
         """Return what happened as a sentence."""
         if self.stopped:
             return f"Replica {self.replica} on {self.host} was stopped. {self.stopped}"
-        cause = ", killed for want of memory" if self.oom_killed else ""
+        cause = ", killed because it ran out of memory" if self.oom_killed else ""
         times = "1 restart" if self.restarts == 1 else f"{self.restarts} restarts"
         again = "" if not self.restarts else f" after {times}"
         return f"Replica {self.replica} on {self.host} ended with exit code {self.exit_code}{cause}{again}."

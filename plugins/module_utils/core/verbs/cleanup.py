@@ -63,7 +63,7 @@ def _removal(removals: Mapping[str, Mapping[str, Any]], variables: Mapping[str, 
 def problems_of(answers: Mapping[str, Answer]) -> list[str]:
     """Return what could not be cleaned up, in full sentences."""
     return [
-        f"What nobody owns any more could not be removed from {host}: {answer.why_not}"
+        f"Parts that no session owns could not be removed from {host}: {answer.why_not}"
         for host, answer in answers.items()
         if answer.failed or answer.unreachable or answer.actions is None
     ]

@@ -197,7 +197,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _end(replica: str, end: Mapping[str, Any]) -> str:
-    cause = ", killed for want of memory" if end.get("oom_killed") else ""
+    cause = ", killed because it ran out of memory" if end.get("oom_killed") else ""
     return f"Replica {replica} was removed; it had ended with exit code {end.get('exit_code')}{cause}."
 
 

@@ -217,7 +217,7 @@ def _requeue(state: State, group: GroupFacts, cluster: ClusterState, leaving: Ma
             # Its launch is at work, or ended before that step; only the launch decides what becomes of it.
             stays.append(f"Session {name} stays: its batch command has not been started on {host}.")
         elif host in group.facts:
-            requeued.append(f"{host}: session {name}: stop its batch command, to begin anew elsewhere")
+            requeued.append(f"{host}: session {name}: stop its batch command, to start again elsewhere")
             what = {"state": "stopped", "session_id": session_id, "job": batch_job(session_id), "requeue": True}
             calls.append(call("session_job", [host], what, variables=STATE_DIRECTORY))
         else:

@@ -191,7 +191,7 @@ def test_hosts_that_limit_leaves_out_count_as_hosts_that_cannot_be_reached() -> 
         ["--limit leaves out h2: they count as hosts that cannot be reached."],
     )
     assert "leak" not in str(part["findings"])
-    assert "h2: cannot be looked at: It could not be reached." in str(part["findings"])
+    assert "h2: no facts could be collected: It could not be reached." in str(part["findings"])
     removal = {"sessions": [{"id": "x", "name": "demo", "hosts": ["h1", "h2"]}], "tombstones": []}
     first = run("teardown", None, {"h1": removal}, group=list(looked), session_name="demo", after="remove")
     assert (first["step"], first["tombstones"][0]["hosts"]) == ("remember", ["h2"])

@@ -97,7 +97,7 @@ def test_hosts_that_cannot_be_used_are_named_with_the_reason() -> None:
     group.lose("h2", "It could not be reached.")
     lines = status_table(group.look())
     assert ["h2", "unusable", "-", "-", "-", "-"] in [line.split() for line in lines]
-    assert "Attention: h2: cannot be looked at: It could not be reached." in lines
+    assert "Attention: h2: no facts could be collected: It could not be reached." in lines
 
 
 def test_of_very_many_hosts_only_what_needs_attention_is_listed(large: dict[str, Any]) -> None:

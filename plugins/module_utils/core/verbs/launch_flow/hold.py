@@ -67,7 +67,7 @@ def after_hold(launch: Launch) -> State:
         broken = [] if state["again"] else broken or list(answers)
     name = state["session_name"]
     state["refused"] = reasons if broken else []
-    state["report"] = [f"Session {name} is PENDING: other launches were faster, again and again.", *reasons]
+    state["report"] = [f"Session {name} is PENDING: concurrent launches took the capacity.", *reasons]
     calls = [claims.released(launch, state["hosts"])]
     if named := [host for host in launch.answers if host not in state["hosts"]]:
         calls.append(claims.name_released(launch, named))

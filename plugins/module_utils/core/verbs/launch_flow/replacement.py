@@ -47,7 +47,7 @@ def _folder_failures(launch: Launch) -> list[str]:
 def after_withdraw(launch: Launch) -> State:
     if launch.state["folder_failures"]:
         return launch.fail(
-            f"The session {launch.state['session_name']} cannot be launched anew; the one that runs was not touched.",
+            f"The session {launch.state['session_name']} cannot be launched again; the running one was not touched.",
             *launch.state["folder_failures"],
         )
     return _replace(launch)

@@ -197,7 +197,7 @@ def test_a_killed_launch_is_left_alone_while_a_host_of_it_is_away() -> None:
     assert_untouched(facts, ("h2",))
     cluster = cluster_state(facts, ["h2"])
     assert cluster.records == {A: preparing("h1", "h2")}
-    why = "The launch of session train was not finished, and h2 cannot be asked whether anybody still works on it."
+    why = "The launch of session train was not finished, and h2 cannot be asked whether a run still works on it."
     assert cluster.unknown == {A: why}
     assert_untouched(facts, ("h3",))  # which may be what was called h2
     facts["h2"] = host()

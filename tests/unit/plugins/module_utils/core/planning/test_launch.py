@@ -273,7 +273,7 @@ def test_one_that_was_asked_for_differently_is_not_launched_as_it_was() -> None:
     answer = planner(request(), h1=host(changed)).answer_to_queued(record)
     assert answer is not None
     assert answer["status"] == "CANCELLED"
-    assert "asked for differently" in answer["report"][1]
+    assert "request was changed" in answer["report"][1]
 
 
 @pytest.mark.parametrize("known", ["away", "damaged", "an older copy"])
@@ -362,7 +362,7 @@ def test_nobody_it_is_shared_with_shares_it_with_others_by_naming_its_owner() ->
 @pytest.mark.parametrize("queued", [False, True])
 def test_a_launch_that_has_waited_does_not_share_it_as_it_was_shared_before(queued: bool) -> None:
     before = replace(waiting(request()), shared_with=("bob",))
-    now = advance(before, PENDING, "It was asked for differently.", shared_with=())
+    now = advance(before, PENDING, "Its request was changed.", shared_with=())
     found = planner(request(), shared_with=("bob",), h1=host(now)).decide(before, queued, cleaned_up=True)
     assert (found["status"], found["record"].get("shared_with")) == ("SCHEDULED", None)
 

@@ -160,7 +160,7 @@ def test_a_host_that_is_away_and_one_whose_variables_are_wrong_are_told() -> Non
         "It could not be reached.",
     )
     assert any("cluster_compute_cpus" in line for line in found["findings"])
-    assert "h3: cannot be looked at: It could not be reached." in found["findings"]
+    assert "h3: no facts could be collected: It could not be reached." in found["findings"]
 
 
 def test_a_session_tells_everything_but_its_secrets() -> None:

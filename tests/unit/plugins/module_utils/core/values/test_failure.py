@@ -88,5 +88,5 @@ def test_of_those_that_may_not_be_restarted_the_first_ends_it() -> None:
 def test_a_failure_in_words() -> None:
     assert failure("sub1").describe() == "Replica sub1 on h1 ended with exit code 137."
     assert failure("sub1", restarts=3, oom_killed=True).describe() == (
-        "Replica sub1 on h1 ended with exit code 137, killed for want of memory after 3 restarts."
+        "Replica sub1 on h1 ended with exit code 137, killed because it ran out of memory after 3 restarts."
     )

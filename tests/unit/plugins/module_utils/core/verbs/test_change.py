@@ -240,7 +240,7 @@ def test_growth_that_was_given_up_while_its_launch_waits_is_not_asked_for_again(
         run.hosts[host]["records"] = encode([replace(waiting, growth=None, revision=waiting.revision + 1)])
     run.answer()
     assert run.step == ""
-    assert "It was asked for differently while it waited to grow." in run.state["failure"]
+    assert "Its request was changed while it waited to grow." in run.state["failure"]
 
 
 def test_what_its_owner_has_changed_since_a_run_looked_stays_so() -> None:
@@ -249,7 +249,7 @@ def test_what_its_owner_has_changed_since_a_run_looked_stays_so() -> None:
     run.state["changes"] = first.record.id
     run.answer()
     assert (run.step, run.state["outcome"]["status"]) == ("", "CANCELLED")
-    assert "It was asked for differently meanwhile, and is left as it is." in run.state["outcome"]["report"]
+    assert "Its request was changed meanwhile, so it is left as it is." in run.state["outcome"]["report"]
 
 
 def test_who_has_left_a_drained_host_already_is_not_moved_again() -> None:

@@ -385,7 +385,7 @@ def test_who_asks_again_all_the_time_gives_back_in_the_end() -> None:
     assert run.answer(h2=refused("x", HIGHER)).step == "release"
     assert run.until("queue").steps[-1] == "name"
     outcome = run.answer().state["outcome"]
-    assert outcome["report"] == ["Session train is PENDING: other launches were faster, again and again.", "h2: x"]
+    assert outcome["report"] == ["Session train is PENDING: concurrent launches took the capacity.", "h2: x"]
 
 
 def test_a_host_that_cannot_answer_is_named_and_nothing_is_started() -> None:
@@ -654,7 +654,7 @@ def test_another_request_for_a_session_that_runs_is_refused_with_the_difference(
     again = first.run_on()
     again.state["request"]["request"] = request(size=2, cpus="0.5").to_dict()
     again.answer()
-    assert "was asked for differently" in again.state["failure"]
+    assert "exists with a different specification" in again.state["failure"]
     assert "cpus" in again.state["diff"]["before"] + again.state["diff"]["after"]
 
 
@@ -682,7 +682,7 @@ def test_shared_folders_are_tried_before_anything_is_removed() -> None:
     compared = run.answer().answer(h3={"failed": True, "msg": "It is another folder."})
     assert compared.step == "withdraw"
     assert compared.answer().state["failure"].splitlines() == [
-        "The session train cannot be launched anew; the one that runs was not touched.",
+        "The session train cannot be launched again; the running one was not touched.",
         "h3: It is another folder.",
     ]
     assert "replace" not in compared.steps
@@ -944,7 +944,7 @@ def test_what_cannot_be_removed_keeps_nobody_from_his_launch() -> None:
     ended = advance(new_record(LOWER, "alice", request().to_dict()), ERROR, "It failed.", report=("Gone.",))
     run.hosts["h1"]["records"] = encode([ended])
     run.answer().answer(h1=BROKEN)
-    assert run.state["warnings"] == ["What nobody owns any more could not be removed from h1: The disk is full."]
+    assert run.state["warnings"] == ["Parts that no session owns could not be removed from h1: The disk is full."]
     assert run.until("").state["outcome"]["status"] == "RUNNING"
 
 

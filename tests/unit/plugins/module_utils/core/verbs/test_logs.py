@@ -151,7 +151,7 @@ def test_what_is_missing_is_told() -> None:
     }
     state = chosen(answers, size="64k")
     away = "h3: What its replicas wrote is missing. It could not be reached."
-    end = "Replica sub2 was removed; it had ended with exit code 137, killed for want of memory."
+    end = "Replica sub2 was removed; it had ended with exit code 137, killed because it ran out of memory."
     assert state["notes"] == [away, end]
     assert notes(state, {"h1": {"sources": [source("main1", 7)]}, "h2": {"msg": "No engine."}}) == [
         away,

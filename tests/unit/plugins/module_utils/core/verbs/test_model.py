@@ -525,7 +525,7 @@ def test_a_stub_stays_while_its_hosts_may_have_begun_since_they_were_asked(
     other = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1)
     # h1 and h2 have been asked when it is launched there, and h3 has a stub of it when its turn comes.
     if verb == "launch":
-        assert "was asked for differently" in world.launch(other, 2, lambda: world.launch(wanted))["failure"]
+        assert "with a different specification" in world.launch(other, 2, lambda: world.launch(wanted))["failure"]
     else:
         world.gc(2, lambda: world.launch(wanted))
     (stub,) = StateDirectory(str(world.hosts["h3"].root)).records()[0]

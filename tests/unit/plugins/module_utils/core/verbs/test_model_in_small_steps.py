@@ -455,7 +455,7 @@ def test_of_two_launches_of_one_name_on_any_of_many_hosts_one_wins(groups: Calla
     assert sorted(status(outcome) for outcome in found.values()) == ["FAILED", "RUNNING"], found
     (winner,) = [key for key, outcome in found.items() if status(outcome) == "RUNNING"]
     assert len(group.places("same")) == requests[winner].size
-    assert "same exists and was asked for differently" in str([lines(outcome) for outcome in found.values()])
+    assert "same exists with a different specification" in str([lines(outcome) for outcome in found.values()])
     nothing_is_left(group, "same")
 
 

@@ -180,7 +180,7 @@ def test_what_nobody_owns_goes_first_and_the_hosts_are_looked_at_again() -> None
 
 def test_what_could_not_be_removed_is_a_problem_but_not_of_who_went_away() -> None:
     for answer, problems in (
-        (BROKEN, ["What nobody owns any more could not be removed from h2: The disk is full."]),
+        (BROKEN, ["Parts that no session owns could not be removed from h2: The disk is full."]),
         (AWAY, []),
     ):
         run = Repair(puts_back=False)
@@ -230,7 +230,7 @@ def test_batch_commands_are_stopped_before_their_sessions_go_back_into_the_queue
     run.answer(h1={"changed": True}).answer()
     assert (run.step, hosts_of(run.state)) == ("cleanup", ["h1", "h2", "h3"])
     assert [record["status"] for record in run.given("h3")["records"]] == ["PENDING"]
-    assert run.state["lines"][0] == "h1: session train: stop its batch command, to begin anew elsewhere"
+    assert run.state["lines"][0] == "h1: session train: stop its batch command, to start again elsewhere"
 
 
 @pytest.mark.parametrize("away", [True, False])

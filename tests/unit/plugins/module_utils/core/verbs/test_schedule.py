@@ -153,7 +153,7 @@ def test_what_nobody_owns_goes_first_and_keeps_nobody_from_his_launch() -> None:
         "schedule_output_days",
     )
     run.answer({"h2": BROKEN})
-    assert run.state["warnings"] == ["What nobody owns any more could not be removed from h2: The disk is full."]
+    assert run.state["warnings"] == ["Parts that no session owns could not be removed from h2: The disk is full."]
     assert (run.step, run.answer().step) == ("look", "launch")
     assert run.state["warnings"] == []
 
