@@ -46,7 +46,7 @@ class SessionData:
     def __init__(
         self, record: Record, plan: Plan, host: str, directory: SessionDirectory, engine: Engine | None = None
     ) -> None:
-        """Take the whole *record* of a session and the *plan* in it; *engine* may be missing for what needs none."""
+        """Take the whole *record* of a session and the *plan* in it. Some methods do not need an *engine*."""
         self.session_id: str = record.id
         self.session_name: str = record.name
         self.is_changed = record.status != PREPARING and record.change is not None

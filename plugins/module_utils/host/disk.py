@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Stop replicas that write too much outside their mounts: what `rules.disk` decides of this host's disks.
+"""Stop replicas that write too much outside their mounts, as `rules.disk` decides for this host's disks.
 
-A timer looks again and again (`prepare_hosts`), and so does each repair: at each replica's writable layer, the volumes
-that its image asked for, what was removed there and is held open, and the files that the engine and the session put
-into its ``/etc``.
+A timer checks this periodically (`prepare_hosts`), and so does each repair. They measure each replica's writable layer,
+the volumes of its image, removed files that are still open, and the files that the engine and the session put into its
+``/etc``.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from ..core.values.paths import is_below
 Measure = Callable[[str], Mapping[str, Any]]
 
 SECONDS = 60
-"""For how long a look waits until what is in one folder of a replica is counted; the next one goes on."""
+"""Seconds to wait until one directory of a replica is counted. The next check continues the count."""
 HELD_SECONDS = 60
-"""For how long the processes of a replica are looked through for what they hold open."""
+"""Seconds to search the processes of a replica for open files."""
 REMOVED = " (deleted)"
-"""How the kernel's name of a file that was removed ends (proc_pid_fd(5))."""
+"""Suffix of the kernel's name of a removed file (proc_pid_fd(5))."""
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 
 
 class DiskError(SessionError):
-    """What replicas write could not be measured, or one could not be stopped; the message is a full sentence."""
+    """The output of replicas could not be measured, or one could not be stopped. The message is a full sentence."""
 
 
 def is_limited(engine: Engine) -> bool:
-    """Tell whether this engine itself can limit what a container writes."""
+    """Return whether this engine itself can limit how much a container writes."""
     details = engine.details()
     mount = folders.mount_of(os.path.realpath(details["root"]))
     return engine_limits(details["storage_driver"], details["backing"], mount.details)
@@ -54,10 +54,10 @@ def is_limited(engine: Engine) -> bool:
 def enforce_limits(
     engine: Engine, state: StateDirectory, check_mode: bool = False, measure: Measure = machine.disk
 ) -> tuple[dict[str, str], list[str]]:
-    """Stop them, and return the containers with the reason, and what went wrong, as sentences.
+    """Stop these replicas, and return the containers with the reasons, and what went wrong, as sentences.
 
-    measure: of a path, what its file system has (`machine.disk`). Raises EngineError where the engine does not answer,
-    OSError where the state directory is not there.
+    measure: returns the size and free space of a path's file system (`machine.disk`). Raises EngineError if the engine
+    does not answer, and OSError if the state directory does not exist.
     """
     root = engine.details()["root"]
     entries = [entry for entry in engine.session_containers() if entry["State"] == "running"]
@@ -67,7 +67,7 @@ def enforce_limits(
         descriptions.keep(entry["Id"] for entry in entries)
     running = {replica.container: replica for replica in found if replica.runs}
     paths = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
-    # By number of the device: several places may be on the same.
+    # By device number, as several paths may be on the same device.
     names = {os.stat(place).st_dev: place for place in reversed(paths) if os.path.exists(place)}
     members = cache(members_by_container)
     disks = {*names, *(device for replica in running.values() for device in replica.devices())}
@@ -110,7 +110,7 @@ def _spaces(paths: Iterable[str], measure: Measure) -> Iterator[tuple[str, Space
 
 
 class _Replica:
-    """A replica's container, and where on this host it writes. root: the engine's folder."""
+    """A replica's container, and where on this host it writes. root: the engine's directory."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class _Replica:
                 self.runs = False  # it has ended just now
 
     def _folders(self, root: str) -> list[str]:
-        """Return its writable layer and the volumes that its image asked for, whose places inside are kept."""
+        """Return its writable layer and the volumes of its image, and store the paths of the volumes inside."""
         wanted = {mount["Target"] for mount in self.description["HostConfig"].get("Mounts") or []}
         layer = ((self.description.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir") or self._layer(root)
         volumes = [
@@ -152,14 +152,14 @@ class _Replica:
         return [layer] * bool(layer) + [mount["Source"] for mount in volumes]
 
     def _layer(self, root: str) -> str:
-        """Return the writable layer as the kernel tells it, for engines that keep it to themselves; empty without."""
+        """Return the writable layer from the kernel, for engines that do not report it. Empty if there is none."""
         mounts = [mount for mount in folders.mounted(self.status["Pid"]) if mount.point == "/"]
         found = [detail for mount in mounts for detail in mount.details if detail.startswith("upperdir=")]
-        # Of very many layers an engine names each from where they all lie.
+        # With very many layers, an engine names each one relative to their common directory.
         return os.path.join(root, "overlay2", found[0][len("upperdir=") :]) if found else ""
 
     def devices(self) -> Iterator[int]:
-        """Return the devices by which files outside its mounts are known to itself; it may have changed its root."""
+        """Return the devices of files outside its mounts, as the replica sees them. It may have changed its root."""
         merged = ((self.description.get("GraphDriver") or {}).get("Data") or {}).get("MergedDir")
         for place in filter(None, (merged, f"/proc/{self.status['Pid']}/root")):
             with suppress(OSError):
@@ -172,10 +172,10 @@ class _Replica:
         disks: Collection[int],
         members: Callable[[], Mapping[str, list[int]]],
     ) -> Use:
-        """Return what it has written; a folder is walked only where that may matter.
+        """Return how much it has written. A directory is walked only if this can matter.
 
-        names: of the file systems by their device. short: whether one of them has too little left. disks: devices of
-        files that are no memory. members: returns the processes of each container, by its id.
+        names: of the file systems by device. short: whether one of them has too little space left. disks: devices of
+        files that are not in memory. members: returns the processes of each container, by its id.
         """
         limit = docker_engine.number_of(self.labels, docker_engine.LABEL_DISK) or None
         if limit is not None and not self.folders:
@@ -186,7 +186,7 @@ class _Replica:
             try:
                 found = os.lstat(path)
             except OSError:
-                continue  # the only replica of a session has no such file of the session's
+                continue  # the only replica of a session has no such file from the session
             largest = max(largest, found.st_blocks * 512)
             _add(taken, names.get(found.st_dev), found.st_blocks * 512)
         for folder in self.folders if short or limit is not None else ():
@@ -203,7 +203,7 @@ class _Replica:
         return Use(self.container, limit, taken, largest, self.work)
 
     def _counted(self, folder: str, unit: str) -> int:
-        """Return what is below a folder; 0 where the count goes on."""
+        """Return the size of a directory. 0 while the count continues."""
         try:
             return disk_use.count(folder, unit, SECONDS)
         except disk_use.NotCounted as error:
@@ -212,11 +212,11 @@ class _Replica:
             return 0
 
     def _held_open(self, processes: Iterable[int], disks: Collection[int]) -> dict[tuple[int, int], int]:
-        """Return the bytes of each file that was removed and that a process still has open or mapped.
+        """Return the bytes of each removed file that a process still has open or mapped.
 
-        No folder has it any more, and it takes room until the last process lets go of it (unlink(2)). What lies on a
-        mount of the replica is not its own, but for volumes that its image asked for. Shared memory looks like a
-        removed file as well (memfd_create(2), shmget(2)), on a device that is none of *disks*.
+        Such a file is in no directory, and uses space until the last process closes it (unlink(2)). Files on a mount of
+        the replica do not count, except on volumes of its image. Shared memory also looks like a removed file
+        (memfd_create(2), shmget(2)), on a device that is not in *disks*.
         """
         points = sorted((mount.point for mount in folders.mounted(self.status["Pid"])), key=len, reverse=True)
         found: dict[tuple[int, int], int] = {}
@@ -237,12 +237,12 @@ class _Replica:
                     if stat.S_ISREG(status.st_mode) and not status.st_nlink and status.st_dev in disks:
                         found[status.st_dev, status.st_ino] = status.st_blocks * 512
             if time.monotonic() > deadline:
-                self.has_more = True  # nobody gets away by opening very many: what was found counts
+                self.has_more = True  # no evasion with very many files: those that were found count
                 break
         return found
 
     def stop(self, reason: str) -> None:
-        """Write down why, and stop it at once, as it writes on until then; also where nothing can be written down."""
+        """Record why, and stop it at once, even if nothing can be recorded. It continues to write until then."""
         unwritten = ""
         try:
             self.directory.write_stop(self.name, {"started": self.status["StartedAt"], "reason": reason})
@@ -254,9 +254,9 @@ class _Replica:
 
 
 def members_by_container() -> dict[str, list[int]]:
-    """Return the processes of each container, by its id, which the name of their cgroup holds (cgroups(7)).
+    """Return the processes of each container, by its id, which is in the name of their cgroup (cgroups(7)).
 
-    No process leaves that without rights on the host.
+    A process cannot leave its cgroup without privileges on the host.
     """
     found: dict[str, list[int]] = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Keep the time of the sessions that run here, warn their programs, and end what is over: as `rules.durations` decides.
+"""Record the time of running sessions, warn their programs, and end those over time, as `rules.durations` decides.
 
-A timer looks again and again (`prepare_hosts`), and so does each repair. A host ends its own part of a session whose
-time is over; one that nobody uses it ends where it is the only host of it, and else tells that with its facts, as it
-does not speak for the others. What it ends has the status TERMINATED in its record; whatever runs next from a
-controller tells the others.
+A timer checks this periodically (`prepare_hosts`), and so does each repair. A host ends its own part of a session whose
+time is over. It ends an idle session if it is the only host of the session. Otherwise it reports the idle time with its
+facts, because it cannot decide for other hosts. The record of an ended session has the status TERMINATED. The next run
+from a controller informs the other hosts.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ from ..core.values.errors import CoreError, SessionError, message_of
 from .disk import members_by_container
 
 WARNING = "end_warning.json"
-"""Beside the other files of a replica, which sees them below /etc/cluster-compute."""
+"""Next to the other files of a replica, which sees them below /etc/cluster-compute."""
 SIGNAL = signal.SIGUSR1
 PATIENT = 5.0
-"""Seconds to wait for whoever works on a session: the next look comes soon."""
+"""Seconds to wait for another process that works on a session. The next check comes soon."""
 
 PARALLEL = 16
-"""Replicas that are looked at side by side."""
+"""Number of replicas to check in parallel."""
 
 Members = Callable[[], Mapping[str, list[int]]]
 Clock = Callable[[], float]
 
 
 def boot_clock() -> float:
-    """Return the seconds since this host's boot, those included for which it slept (clock_gettime(2))."""
+    """Return the seconds since this host's boot, including those in which it was suspended (clock_gettime(2))."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def keep_time(
     engine: Engine, state: StateDirectory, check_mode: bool = False, clock: Clock = boot_clock
 ) -> tuple[list[str], list[str], list[str]]:
-    """Look at all sessions that run here, and return what was done, what went wrong, and warnings, as sentences.
+    """Check all sessions that run here, and return what was done, what went wrong, and warnings, as sentences.
 
-    What was begun to be ended before, and was not finished, is finished.
+    This also completes an earlier unfinished end of a session.
     """
     done: list[str] = []
     problems: list[str] = []
@@ -96,9 +96,9 @@ def part_times(
     figures: Collection[str] = (),
     clock: Clock = boot_clock,
 ) -> dict[str, PartTimes]:
-    """Return what this host tells of its parts of sessions whose time is kept, by id. Nothing is changed.
+    """Return the times of this host's parts of sessions with time limits, by id. Nothing is changed.
 
-    engine: None to tell what was found at the last look. figures: ids of sessions of which seconds are told.
+    engine: None to return the results of the last check. figures: ids of sessions for which to return seconds.
     """
     found = {}
     members = cache(members_by_container)
@@ -118,14 +118,14 @@ def part_times(
 
 
 def carry_on(directory: SessionDirectory, ran: float) -> None:
-    """Let a part have run for as long as its session has, if it came later."""
+    """Set the time of a part that joined later to that of its session."""
     before = _read(directory) or Times(boot_id(), boot_clock())
     if before.ran < ran:
         directory.write_times(encode(replace(before, ran=float(ran))))
 
 
 def _is_kept(state: StateDirectory, record: Record) -> bool:
-    """Tell whether this host keeps time of a part that it has of a session, or did before its limits were lifted."""
+    """Return whether this host records the time of its part of a session, or did before its limits were removed."""
     if record.status != RUNNING or is_stub(record):
         return False
     if not (limits_of(record.request).exist or state.session(record.id).times_file.exists()):
@@ -134,7 +134,7 @@ def _is_kept(state: StateDirectory, record: Record) -> bool:
 
 
 def _read(directory: SessionDirectory) -> Times | None:
-    """Return what is remembered of a part; None for nothing, or what cannot be read: then time begins anew."""
+    """Return the stored time of a part. None if there is none or it cannot be read. The time then starts again."""
     try:
         return decode_known(Times, directory.read_times(), "The times")
     except CoreError:
@@ -142,7 +142,7 @@ def _read(directory: SessionDirectory) -> Times | None:
 
 
 class _Part:
-    """What this host has of one session that runs."""
+    """This host's part of one running session."""
 
     def __init__(self, engine: Engine, state: StateDirectory, record: Record, members: Members, clock: Clock) -> None:
         self.engine = engine
@@ -156,8 +156,8 @@ class _Part:
         self.containers = [entry for entry in engine.session_containers(wanted) if entry["State"] == "running"]
 
     def look(self) -> Times:
-        """Return what there is to be remembered now."""
-        from concurrent.futures import ThreadPoolExecutor  # which a look at a host without limits can do without
+        """Return what has to be stored now."""
+        from concurrent.futures import ThreadPoolExecutor  # not needed to check a host without limits
 
         now, started = self.clock(), 0.0
         is_watched = self.limits.max_idle is not None
@@ -172,14 +172,14 @@ class _Part:
         return rules.after_look(_read(self.directory), sample)
 
     def _measure(self, is_watched: bool, entry: Mapping[str, Any]) -> tuple[str, int, Counters | None]:
-        """Return the name of a replica, its first process, 0 for one that has ended, and what it has used so far."""
+        """Return the name of a replica, its first process (0 if it has ended), and its use so far."""
         pid = int(((self.engine.inspect(entry["Id"]) or {}).get("State") or {}).get("Pid") or 0)
         used = self.engine.consumption(entry["Id"]) if is_watched and pid else None
         counters = Counters(used[0] / 1e9, float(_traffic(pid))) if used is not None else None
         return entry["Labels"].get(docker_engine.LABEL_REPLICA, ""), pid, counters
 
     def _is_in_use(self) -> bool:
-        """Tell whether a job or an app runs here, or somebody is logged in."""
+        """Return whether a job or an app runs here, or a user is logged in."""
         from ..adapters.output import OutputDirectory
         from .jobs import is_running
 
@@ -191,7 +191,7 @@ class _Part:
             yield from self.members().get(entry["Id"], ())
 
     def warn(self, times: Times, check_mode: bool) -> tuple[list[str], Times]:
-        """Tell programs that the end is near, or that it is not any more; return what was done, and what is so now."""
+        """Notify programs that the end is near, or no longer is. Return what was done, and the current state."""
         found = rules.warning(self.limits, times)
         if found is None and times.warned is None:
             return [], times
@@ -218,13 +218,13 @@ class _Part:
         return [self.directory.replica(replica.name) / WARNING for replica in replicas if replica.host == host]
 
     def why_over(self, times: Times) -> str:
-        """Return why this host ends its part, a sentence; empty where it does not."""
+        """Return why this host ends its part, as a sentence. Empty if it does not."""
         why = rules.over(self.limits, times)
         is_alone = len(self.record.hosts) == 1
         return why or (rules.why_idle(self.limits) if is_alone and rules.is_idle(self.limits, times) else "")
 
     def end(self, why: str, warnings: list[str]) -> bool:
-        """End this host's part, unless somebody has changed the session meanwhile; return whether it was ended.
+        """End this host's part, unless the session was changed in the meantime. Return whether it was ended.
 
         warnings: gets more.
         """
@@ -233,17 +233,17 @@ class _Part:
             held = LedgerFile(str(self.state.root)).read().get(self.record.id)
             if here is None or here.status != RUNNING or is_stub(here) or held is None or held.stage != COMMITTED:
                 return False
-            self.members = members_by_container  # whoever logged in since the first look is not among those
+            self.members = members_by_container  # users who logged in since the first check are not in there
             if not rules.over(self.limits, self.look()) and self._is_in_use():
                 return False
-            # First, so that nobody puts back what goes now, and that no job is started any more.
+            # First, so that nothing restores what is removed now, and no new job starts.
             self.directory.write_record(advance(here, TERMINATED, why, report=(why,)))
             warnings += _remove(self.state, here)
             return True
 
 
 def _finish(state: StateDirectory, record: Record, warnings: list[str]) -> list[str]:
-    """Remove what is left here of a session whose time was kept and that has ended, unless somebody works on it.
+    """Remove leftovers of an ended session with time limits, unless another process works on it.
 
     warnings: gets more.
     """
@@ -257,8 +257,8 @@ def _finish(state: StateDirectory, record: Record, warnings: list[str]) -> list[
 
 
 def _remove(state: StateDirectory, record: Record) -> list[str]:
-    """Remove this host's part of a session as a clean-up does, whose output is kept as by that; return warnings."""
-    # Only who ends something needs these.
+    """Remove this host's part of a session as a clean-up does, and keep its output in the same way. Return warnings."""
+    # Only needed to end something.
     from .output import own_archive
     from .removal import removal_stages, remove
 
@@ -275,7 +275,7 @@ def _remove(state: StateDirectory, record: Record) -> list[str]:
 
 
 def _traffic(pid: int) -> int:
-    """Return the bytes in and out of all interfaces but the loopback that a process sees (proc_pid_net(5), dev)."""
+    """Return bytes in and out of all interfaces of a process except the loopback (proc_pid_net(5), dev)."""
     total = 0
     with suppress(OSError, ValueError, IndexError):
         text = Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii", errors="replace")
@@ -288,7 +288,7 @@ def _traffic(pid: int) -> int:
 
 
 def _is_login(pid: int) -> bool:
-    """Tell whether a process serves somebody who is logged in: an SSH server that another one has started."""
+    """Return whether a process serves a logged-in user, which is an SSH server that another one has started."""
     return _comm(pid).startswith("sshd") and _comm(parent_of(pid)).startswith("sshd")
 
 
@@ -300,7 +300,7 @@ def _comm(pid: int) -> str:
 
 
 def _catches(pid: int, number: signal.Signals) -> bool:
-    """Tell whether a process has a handler for a signal (proc_pid_status(5), SigCgt); one without would end by it."""
+    """Return whether a process handles a signal (proc_pid_status(5), SigCgt). Without a handler it would end."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     caught = next((line.split()[1] for line in text.splitlines() if line.startswith("SigCgt:")), "0")
     return bool(int(caught, 16) >> (number - 1) & 1)

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The runtime entry of this host's engine by which replicas are started: the engine's own, and one thing before.
+"""The runtime entry of this host's engine for replicas: the engine's own runtime, with one extra step before it.
 
-An engine hands each container to a runtime, which it calls with the words of the OCI's command line. The only moment at
-which a container's network is complete with every engine, and its program has not begun, is the runtime's ``start``;
-hooks of the OCI come too early (engines from 26 on attach networks after ``create``) or without the rights for it. So
-the entry is a script that puts the session's address first (`adapters.first_address`) and becomes the engine's own
-runtime. Whoever starts a replica again, it goes through here.
+An engine passes each container to a runtime, which it calls with the OCI command line. With every engine, the runtime's
+``start`` is the only moment at which a container's network is complete and its program has not begun. OCI hooks come
+too early (engines from 26 on attach networks after ``create``) or without the necessary privileges. The entry is
+therefore a script that makes the session's address the first one (`adapters.first_address`) and then executes the
+engine's own runtime. Every later start of a replica also goes through it.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ exec {runtime} "$@"
 
 
 class RuntimeEntryError(SessionError):
-    """The engine cannot be given the runtime entry; the message is a full sentence."""
+    """The runtime entry cannot be added to the engine. The message is a full sentence."""
 
 
 def present_stages(engine: Engine) -> list[Stage]:
-    """Return what gives the engine its entry: the files, then the setting, which it reads while it runs.
+    """Return the steps that add the entry: the files, then the setting, which the engine reloads while it runs.
 
-    Raises EngineError and RuntimeEntryError where it could not use it.
+    Raises EngineError and RuntimeEntryError if the engine could not use it.
     """
     engine.require_sight(str(SCRIPT.parent))
     if engine.is_rootless():
@@ -78,7 +78,7 @@ def present_stages(engine: Engine) -> list[Stage]:
 
 
 def absent_stages(engine: Engine) -> list[Stage]:
-    """Return what takes the entry away. Raises RuntimeEntryError while containers need it to start again."""
+    """Return the steps that remove the entry. Raises RuntimeEntryError while containers need it to start again."""
     users = _users(engine)
     if users:
         raise RuntimeEntryError(
@@ -87,7 +87,7 @@ def absent_stages(engine: Engine) -> list[Stage]:
         )
     stages: list[Stage] = []
     if RUNTIME not in engine.runtimes() and not engine.process():
-        return stages  # one that was never given it: who it is cannot be told
+        return stages  # an engine without the entry, which cannot be identified
     settings = _settings_file(engine)
     found = _read(settings)
     entries = dict(found.get("runtimes", {}))
@@ -99,7 +99,7 @@ def absent_stages(engine: Engine) -> list[Stage]:
 
 
 def lost(engine: Engine) -> str:
-    """Return what containers cannot start because the engine has lost the entry; empty where none are."""
+    """Return which containers cannot start because the engine has lost the entry. Empty if there are none."""
     if RUNTIME in engine.runtimes():
         return ""
     users = _users(engine)
@@ -118,7 +118,7 @@ def _users(engine: Engine) -> list[str]:
 
 
 def _script(engine: Engine) -> str:
-    """Return the script for the runtime that this engine uses where it is told nothing."""
+    """Return the script for the default runtime of this engine."""
     known, default = engine.runtimes(), engine.default_runtime()
     plain = default_of(known, default)
     if not plain.get("path"):
@@ -149,12 +149,12 @@ def _settings_step(engine: Engine, path: Path, wanted: dict[str, Any]) -> Step:
 
 
 def _of_runtimes(text: str | None) -> Any:
-    """Return what a file of settings says of runtimes: the rest is the site's, and no part of the change."""
+    """Return the runtimes of a settings file. The rest belongs to the site and is not part of the change."""
     return (json.loads(text) if text and text.strip() else {}).get("runtimes")
 
 
 def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[str, Any]) -> None:
-    """Write the settings and have the running engine read them; where it refuses, they are as before."""
+    """Write the settings and make the running engine reload them. If it rejects them, restore the earlier ones."""
     before = path.stat() if old is not None else None
 
     def write(text: str) -> None:
@@ -163,7 +163,7 @@ def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[s
         else:
             write_file(path, text, before.st_mode & 0o7777, (before.st_uid, before.st_gid))
 
-    # A running engine forgets a runtime only where it is told of runtimes at all.
+    # A running engine drops a runtime only if its settings contain runtimes at all.
     try:
         path.parent.mkdir(exist_ok=True)
         write(json.dumps({"runtimes": {}, **wanted}, indent=2) + "\n")
@@ -193,7 +193,7 @@ def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[s
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the engine's settings; none where there is no such file. Raises RuntimeEntryError."""
+    """Return the engine's settings, empty if the file does not exist. Raises RuntimeEntryError."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -212,9 +212,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _settings_file(engine: Engine) -> Path:
-    """Return the file that the running engine has its settings from, where links to it lead.
+    """Return the settings file of the running engine, with links resolved.
 
-    So a link that a site has there, as to a file that it manages, stays one. Raises RuntimeEntryError.
+    A link of the site, such as one to a file that it manages, therefore stays a link. Raises RuntimeEntryError.
     """
     named = engine_settings.file_of(_engine_process(engine))
     found = Path(os.path.realpath(named))

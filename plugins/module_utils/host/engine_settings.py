@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the engine of this host was told by the site: the file that it has its settings from, and its command line."""
+"""The site's settings for the engine of this host, from its settings file and its command line."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path("/etc/docker/daemon.json")
-"""Where an engine has its settings from that is told of no other file (dockerd(8), --config-file)."""
+"""Default settings file of an engine (dockerd(8), --config-file)."""
 _CONFIG = "--config-file"
 
 
 def words_of(process: int) -> list[str]:
-    """Return the command line of a process; nothing where there is none."""
+    """Return the command line of a process. Empty if there is none."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
@@ -25,7 +25,7 @@ def words_of(process: int) -> list[str]:
 
 
 def file_of(process: int) -> Path:
-    """Return the file that the engine of this process has its settings from, as the engine calls it."""
+    """Return the settings file of the engine with this process, by the engine's name for it."""
     words = words_of(process)
     for word, following in zip(words, [*words[1:], ""]):
         if word.startswith(f"{_CONFIG}="):
@@ -36,7 +36,7 @@ def file_of(process: int) -> Path:
 
 
 def read(path: Path) -> Mapping[str, Any]:
-    """Return what a file says; nothing where there is none, or none that an engine reads."""
+    """Return the content of a settings file. Empty if it does not exist or an engine could not read it."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -45,9 +45,9 @@ def read(path: Path) -> Mapping[str, Any]:
 
 
 def why_no_rules(process: int) -> str:
-    """Return where it is said that the engine writes no firewall rules for containers; empty where it does write them.
+    """Return the setting that stops the engine from writing firewall rules. Empty if it writes them.
 
-    process: the engine's, 0 where it is not known.
+    process: the engine's, 0 if it is not known.
     """
     for word in words_of(process) if process else ():
         if word.startswith("--iptables=") and word.partition("=")[2].lower() in ("false", "f", "0"):

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Try whether this host's engine starts any replica at all, to know whose fault it is that one could not be started.
+"""Test if this host's engine starts any replica at all, to find out why one could not be started.
 
-An engine's words are its own, in every release others, so they decide nothing. What is tried has nothing of a session:
-an image that holds nothing, no network, the runtime and the shell that every replica has; before that, where replicas
-are to start, the kinds of links and firewall rules that sessions need. Where one of these fails, too, another host
-would not repeat the failure.
+The messages of an engine differ between releases, so they decide nothing. The test is independent of any session. It
+uses an empty image, no network, and the runtime and shell of every replica. If replicas have to start, it first tests
+the types of links and firewall rules that sessions need. If one of these tests also fails, the host is the cause, and
+the failure would not happen on another host.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from ..core.values.errors import SessionError, message_of
 
 REPOSITORY = "cluster-compute/trial"
 PREFIX = "cluster-compute-trial-"
-"""How the names of containers of trials begin."""
+"""Prefix of the names of test containers."""
 LOCK = Path("/run/cluster-compute-trial.lock")
-"""Held by who tries, so that what a trial that was ended has left can be told from what another one uses.
-It says when the last trial ended, and what it found."""
+"""Held during a test, so that leftovers of an aborted test can be distinguished from a running one. It contains when
+the last test ended, and its result."""
 SECONDS = 90.0
-"""For which the engine may say nothing; one that many launches keep busy takes its time."""
+"""Seconds without an answer of the engine. Many launches can keep it busy."""
 LOCK_SECONDS = 4 * SECONDS
-"""To wait for others that try it: more than a trial of an engine that hangs on the way may take."""
+"""Seconds to wait for another test, more than a test of a hanging engine can take."""
 _MEMORY = 64 * 1024**2
 
 
 class HostFault(SessionError):
-    """This host starts no replica at all."""
+    """This host cannot start any replica."""
 
     is_of_host = True
 
 
 def host_fault(error: BaseException, only_command: bool = False) -> HostFault | None:
-    """Return what *error*, with which a replica did not start, is where the host is why; None where it is not.
+    """Return the error of the host that explains the *error* of a replica. None if the host is not the cause.
 
-    only_command: whether it was a command in a replica that runs, so that links and firewall rules are not why.
+    only_command: whether it was a command in a running replica, so links and firewall rules are not the cause.
     """
     found = problem(only_command)
     if not found:
@@ -59,9 +59,9 @@ def host_fault(error: BaseException, only_command: bool = False) -> HostFault | 
 
 
 def problem(only_command: bool = False) -> str:
-    """Return why this host starts no replica of any session; empty where it would start one.
+    """Return why this host cannot start any replica. Empty if it can.
 
-    only_command: whether only what a command in a replica needs is tried.
+    only_command: whether to test only what a command in a replica needs.
     """
     asked = time.monotonic()
     try:
@@ -74,10 +74,10 @@ def problem(only_command: bool = False) -> str:
 
 
 def _tried(asked: float) -> str:
-    """Return why the engine starts no container; empty where it does.
+    """Return why the engine does not start a container. Empty if it does.
 
-    asked: since when this is waited for. Who waited for others takes what they found: an engine that hangs takes each
-    trial as long.
+    asked: since when the caller waits. If it waited for another test, it uses the result of that test, because each
+    test of a hanging engine takes as long.
     """
     with LOCK.open("a+", encoding="utf-8", errors="replace") as lock:
         if not take_lock(lock.fileno(), LOCK_SECONDS):
@@ -99,13 +99,13 @@ def _tried(asked: float) -> str:
 
 
 def remove_left(engine: Engine, check_mode: bool) -> list[str]:
-    """Remove what trials left that were ended, unless somebody tries now; return what."""
+    """Remove leftovers of aborted tests, unless a test runs now. Return what was removed."""
     with LOCK.open("a", encoding="ascii") as lock:
         return _clear(engine, check_mode) if take_lock(lock.fileno(), 0) else []
 
 
 def _try_engine() -> None:
-    """Start a container of nothing, run a command in it, and remove all of it. Raises EngineError."""
+    """Start an empty container, run a command in it, and remove everything. Raises EngineError."""
     engine = Engine.connect(SECONDS)
     _clear(engine)
     tag = uuid.uuid4().hex
@@ -123,7 +123,7 @@ def _try_engine() -> None:
 
 
 def _clear(engine: Engine, check_mode: bool = False) -> list[str]:
-    """Remove all that a trial makes, but for what the engine is just removing; return its names."""
+    """Remove everything that a test creates, except what the engine is already removing. Return the names."""
     containers = {container_name(entry): entry["Id"] for entry in engine.containers()}
     containers = {name: container for name, container in containers.items() if name.startswith(PREFIX)}
     images = [name for name in engine.image_names() if name.startswith(f"{REPOSITORY}:")]
@@ -141,7 +141,7 @@ def _body(engine: Engine, image: str) -> dict[str, object]:
     source, target = places.RUNTIME_ON_HOST, places.RUNTIME
     return {
         "Image": image,
-        # Waits for a word that nobody says, for as long as somebody could.
+        # Waits for input that never comes, until its input is closed.
         "Entrypoint": [places.SHELL, "-c", "read word"],
         "OpenStdin": True,
         "StdinOnce": True,

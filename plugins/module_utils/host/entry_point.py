@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Start the program of the hosts' side, which lies on the host under the digest of its sources.
+"""Start the program for hosts, which is stored on the host under the digest of its sources.
 
-The controller sends this file as an argument of the host's Python, with: the folder of the programs, the digest, the
-number of bytes of sources that stand before the question on standard input, and "keep" or "pass" for what to do with
-them afterwards. Where the program is not there and no sources came, it says so, and is started again with them. The
-program is not run where others could have written it (Python checks nothing of what it imports).
+The controller sends this file as an argument of the host's Python, with the directory of the programs, the digest, the
+number of bytes of sources before the request on standard input, and "keep" or "pass" for what to do with them
+afterwards. If the program is missing and no sources came, it reports this and is started again with them. The program
+is not run if other users could have written it, because Python does not check what it imports.
 
-Every call reads this text: what only an installation needs is in `install`, which comes with the sources.
+Every call reads this file. Code that only an installation needs is in `install`, which comes with the sources.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ DAY = 86400
 
 
 def tell(text: str) -> None:
-    """Write a line for the controller, on a line of its own whatever stands before it."""
+    """Write a line for the controller, on a separate line whatever comes before it."""
     sys.stdout.write(f"\n{text}\n")
     sys.stdout.flush()
 
 
 def trusted(path: str) -> bool:
-    """Tell whether *path* is there. Ends the process, saying why, where somebody else could have put it there."""
+    """Return whether *path* exists. If another user could have created it, report this and end the process."""
     for place in (os.path.dirname(os.path.dirname(path)), os.path.dirname(path), path):
         try:
             status = os.lstat(place)
@@ -59,23 +59,23 @@ def trusted(path: str) -> bool:
 
 
 class Program:
-    """A finder and loader of modules (PEP 451): the program's own, from one file that is read once."""
+    """A finder and loader for the program's own modules (PEP 451), from one file that is read once."""
 
     def __init__(self, content: memoryview) -> None:
-        """Take what `install.build` made of the sources."""
+        """Take the output of `install.build`."""
         begin = 8 + int(bytes(content[:8]), 16)
         self.modules: dict[str, tuple[bool, int, int]]
         end, self.modules = marshal.loads(content[8:begin])
         self.codes, self.sources = content[begin : begin + end], content[begin + end :]
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return where a module comes from, None for those that are not of the program."""
+        """Return the spec of a module, None if it does not belong to the program."""
         if name not in self.modules:
             return None
         return ModuleSpec(name, self, is_package=self.modules[name][0])  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Leave it to Python."""
+        """Leave this to Python."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code."""
@@ -83,7 +83,7 @@ class Program:
         exec(marshal.loads(self.codes[begin:end]), module.__dict__)
 
     def get_source(self, name: str) -> str:
-        """Return the text of a module, which the program that runs at boot is made of."""
+        """Return the source of a module, which is needed to build the program that runs at boot."""
         import zipfile
 
         end = "/__init__.py" if self.modules[name][0] else ".py"
@@ -93,7 +93,7 @@ class Program:
 
 def use(content: memoryview) -> int:
     """Run the program."""
-    # A call ends soon, and what it imports stays: looking for cycles in it takes a tenth of the time.
+    # A call ends soon and its imports stay, and garbage collection would take a tenth of the time.
     gc.set_threshold(100_000)
     sys.meta_path.insert(0, Program(content))
     code = int(importlib.import_module(f"{HOST}.program").main())
@@ -102,7 +102,7 @@ def use(content: memoryview) -> int:
 
 
 def main(folder: str, digest: str, size: str, how: str) -> int:
-    """Run the program that is there, or the one that was sent."""
+    """Run the stored program, or the one that was sent."""
     if sys.version_info < (3, 9):  # noqa: UP036 - a host may have anything
         version = sys.version.split()[0]
         tell(
@@ -118,7 +118,7 @@ def main(folder: str, digest: str, size: str, how: str) -> int:
         whole = memoryview(b"")
         if os.path.getsize(path):  # an empty file cannot be mapped
             with open(path, "rb") as file:
-                # Mapped, not read: of most of it nothing is used.
+                # Mapped instead of read, because most of it is not used.
                 whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         if bytes(whole[:8]) != b"%08x" % zlib.crc32(whole[8:]):
             tell(DAMAGED)

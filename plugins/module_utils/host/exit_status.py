@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tell how the containers of replicas ended."""
+"""Determine how the containers of replicas ended."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..adapters.state import SessionDirectory
 if TYPE_CHECKING:
     from ..core.values.failure import Failure
 
-# A look at a host on which nothing failed does without what is imported below.
+# The imports below are not needed on a host without failures.
 
 ALIVE = ("running", "created", "restarting", "paused", "removing")
 """States of a container that has not ended, as the engine lists them."""
 
 
 def read_exit_code(engine: Engine, entry: Mapping[str, Any]) -> int | None:
-    """Return the exit code of a container that has ended, whatever ended it; None where it has not."""
+    """Return the exit code of a container that has ended, for whatever reason. None if it has not ended."""
     if entry["State"] in ALIVE:
         return None
     code = ((engine.inspect(entry["Id"]) or {}).get("State") or {}).get("ExitCode")
@@ -31,10 +31,10 @@ def read_exit_code(engine: Engine, entry: Mapping[str, Any]) -> int | None:
 
 
 def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str, Any], host: str) -> Failure | None:
-    """Return how a container that does not run has failed, or None where it did not.
+    """Return how a container that does not run has failed, or None if it did not.
 
-    Only what was started since the engine was can have failed by itself: everything else went down with the engine.
-    What this host stopped for its use of a disk stays stopped, whatever became of the engine.
+    Only containers that were started after the engine can have failed by themselves. All others ended with the engine.
+    A replica that this host stopped because of its disk use stays stopped, whatever happened to the engine.
     """
     if entry["State"] in ALIVE:
         return None
@@ -57,7 +57,7 @@ def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str
 def seconds_at(stamp: str) -> float:
     """Return an engine's time stamp as seconds since 1970; 0 for none.
 
-    An engine can be down for less than a second: what it ended is older than its new start by the fraction alone.
+    An engine can be down for less than a second, so the fraction decides if a container ended before the new start.
     """
     from ..core.rules.output import nanoseconds_of
 
