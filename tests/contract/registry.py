@@ -71,7 +71,8 @@ def refusing(
             page = ("text/html", b"<html>An error</html>")
             error = ("application/json", json.dumps({"errors": [{"code": code, "message": "not now"}]}).encode())
             asks = {"WWW_Authenticate": challenge.replace("HERE", self.headers["Host"])} if challenge else {}
-            self.answer(token_status if self.path.startswith("/token") else status, *(error if code else page), **asks)
+            kind, body = error if code else page
+            self.answer(token_status if self.path.startswith("/token") else status, kind, body, **asks)
 
     with _running(Refusing) as address:
         yield address

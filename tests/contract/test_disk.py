@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,10 @@ def look(host: Host) -> Look:
 
     def look_once(**measured: int) -> dict[str, str]:
         nothing = {"size": 100 * MIB, "free": 100 * MIB, "files": 0, "files_free": 0}
-        given = {"measure": lambda _path: {**nothing, **measured}} if measured else {}
+        given: dict[str, Any] = {"measure": lambda _path: {**nothing, **measured}} if measured else {}
         done, problems = disk.enforce_limits(host.engine, host.state, **given)
         assert problems == []
-        assert all(until(lambda name=name: has_ended(name)) for name in done)
+        assert all(until(partial(has_ended, name)) for name in done)
         return done
 
     return look_once
@@ -56,6 +57,11 @@ def with_volume() -> Iterator[str]:
 
 def write(session: Session, replica: str, path: str, mebibytes: int) -> None:
     session.run_in(replica, "dd", "if=/dev/zero", f"of={path}", "bs=1048576", f"count={mebibytes}")
+
+
+def is_held(session: Session, replica: str, place: str) -> bool:
+    """Tell whether a replica holds its files open, of which it then writes a note into a folder."""
+    return "held" in session.run_in(replica, "ls", place).split()
 
 
 def failures(host: Host) -> dict[str, Any]:
@@ -93,7 +99,12 @@ def test_what_the_engine_has_said_of_a_replica_is_asked_again_only_when_it_was_s
     session = host.launch(size=2, disk_size="8m")
     questions: list[str] = []
     inspect = Engine.inspect
-    monkeypatch.setattr(Engine, "inspect", lambda engine, name: questions.append(name) or inspect(engine, name))
+
+    def count_and_inspect(engine: Engine, name: str) -> Any:
+        questions.append(name)
+        return inspect(engine, name)
+
+    monkeypatch.setattr(Engine, "inspect", count_and_inspect)
     for number in (2, 0, 0):
         assert look() == {}
         assert len(questions) == number
@@ -121,7 +132,7 @@ def test_what_was_removed_and_is_held_open_counts(with_volume: str, host: Host, 
     session = host.launch(size=4, image=with_volume, disk_size="8m", mounts=[volume], memory="64m", shm_size="16m")
     for replica, place in (("main1", "/"), ("sub1", "/scratch"), ("sub2", "/dev/shm"), ("sub3", "/elsewhere")):
         output_of("docker", "exec", "--detach", f"demo-{replica}", "sh", "-c", hold, place)
-        assert until(lambda replica=replica, place=place: session.run_in(replica, "ls", place).split().count("held"))
+        assert until(partial(is_held, session, replica, place))
     try:
         stopped = look()
         assert sorted(stopped) == ["demo-main1", "demo-sub1"]
@@ -141,7 +152,7 @@ def test_a_volume_of_the_image_counts_below_a_mount_as_well(host: Host, look: Lo
     try:
         for replica, place in (("main1", "/elsewhere/inner"), ("sub1", "/elsewhere")):
             output_of("docker", "exec", "--detach", f"demo-{replica}", "sh", "-c", hold, place)
-            assert until(lambda replica=replica: "held" in session.run_in(replica, "ls", "/").split())
+            assert until(partial(is_held, session, replica, "/"))
         assert list(look()) == ["demo-main1"]
     finally:
         session.remove()

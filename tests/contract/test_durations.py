@@ -10,6 +10,8 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
@@ -46,8 +48,13 @@ def look(host: Host) -> Look:
     return look_once
 
 
-def times(host: Host, session: Session, **more: object) -> dict[str, object]:
+def times(host: Host, session: Session, **more: Any) -> dict[str, object]:
     return dict(host.call("host_info", **more)["host"]["times"][session.id])
+
+
+def was_warned(session: Session, replica: str) -> bool:
+    """Tell whether the handler of a replica has run."""
+    return "warned" in session.run_in(replica, "ls", "/tmp").split()
 
 
 def assert_ended(host: Host, session: Session, why: str) -> None:
@@ -73,7 +80,7 @@ def test_one_that_has_run_for_its_time_is_warned_and_then_ended(host: Host, look
     (warning,) = look(3300)
     assert warning.startswith("warn session demo, which ends in 300 s: its session_max_duration is 1h")
     for replica in ("main1", "sub1"):
-        assert until(lambda replica=replica: "warned" in session.run_in(replica, "ls", "/tmp").split())
+        assert until(partial(was_warned, session, replica))
         warned = json.loads(session.run_in(replica, "cat", "/etc/cluster-compute/end_warning.json"))
         assert warned == {"reason": "Its session_max_duration is 1h.", "seconds_left": warned["seconds_left"]}
         assert 295 <= warned["seconds_left"] <= 300
@@ -104,7 +111,7 @@ def test_one_that_nobody_uses_is_ended_and_a_job_a_login_or_work_is_use(host: Ho
     top = output_of("docker", "top", "demo-sub1", "-o", "pid,args")
     os.kill(int(next(line.split()[0] for line in top.splitlines() if line.endswith("sleep 30"))), signal.SIGTERM)
     assert until(lambda: "sshd: root" not in output_of("docker", "top", "demo-sub1", "-o", "pid,args"))
-    given = {"on": {"main1": HERE}, "host": HERE, "command": ["sleep", "8888"], "job": "0123456789ab"}
+    given: dict[str, Any] = {"on": {"main1": HERE}, "host": HERE, "command": ["sleep", "8888"], "job": "0123456789ab"}
     host.call("session_job", state="started", session_id=session.id, **given)
     assert look(1300) == look(2000) == []
     host.call("session_job", state="stopped", session_id=session.id, job="0123456789ab")

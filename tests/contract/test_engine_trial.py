@@ -20,7 +20,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime, engine_trial
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_trial
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.default_runtime import SCRIPT
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.engine_settings import FILE
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, has_ended, output_of, things, until
@@ -51,12 +52,12 @@ def full_tmp(host: Host) -> Iterator[None]:
 @contextmanager
 def without_the_runtime(_host: Host) -> Iterator[None]:
     """Take away the program of the runtime by which replicas start; the engine's entry for it stays."""
-    aside = engine_runtime.SCRIPT.with_name("runtime-aside")
-    engine_runtime.SCRIPT.rename(aside)
+    aside = SCRIPT.with_name("runtime-aside")
+    SCRIPT.rename(aside)
     try:
         yield
     finally:
-        aside.rename(engine_runtime.SCRIPT)
+        aside.rename(SCRIPT)
 
 
 def failure(host: Host, **request: Any) -> dict[str, Any]:
@@ -199,9 +200,9 @@ def test_what_a_trial_left_that_was_ended_goes_with_the_next(host: Host, engine:
 
 
 def test_a_host_whose_default_runtime_has_changed_gets_no_session_before_it_is_prepared_again(host: Host) -> None:
-    text = engine_runtime.SCRIPT.read_text(encoding="utf-8")
+    text = SCRIPT.read_text(encoding="utf-8")
     assert host.call("host_info")["host"]["engine"]["stale_runtime"] == ""
-    engine_runtime.SCRIPT.write_text(text.replace('runc "$@"', 'kata-runtime "$@"'), encoding="utf-8")
+    SCRIPT.write_text(text.replace('runc "$@"', 'kata-runtime "$@"'), encoding="utf-8")
     try:
         stale = host.call("host_info")["host"]["engine"]["stale_runtime"]
         assert stale.startswith("Its engine's default runtime is runc (runc), and replicas would start by ")
@@ -209,9 +210,9 @@ def test_a_host_whose_default_runtime_has_changed_gets_no_session_before_it_is_p
             host.plan(size=2)
         assert host.plan(size=1).plan["network"] is None, "one alone does not start by it"
         run("host_runtime", {"state": "present"}, False)
-        assert engine_runtime.SCRIPT.read_text(encoding="utf-8") == text
+        assert SCRIPT.read_text(encoding="utf-8") == text
     finally:
-        engine_runtime.SCRIPT.write_text(text, encoding="utf-8")
+        SCRIPT.write_text(text, encoding="utf-8")
     host.launch(size=2)
 
 

@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.f
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.default_runtime import SCRIPT
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     Host,
@@ -330,7 +331,7 @@ def runtime(state: str, check_mode: bool = False) -> dict[str, Any]:
 def settings() -> Iterator[dict[str, Any]]:
     """Return the settings of the engine; they are as they were at the end."""
     before = SETTINGS.read_text(encoding="utf-8")
-    assert json.loads(before)["runtimes"] == {RUNTIME: {"path": str(engine_runtime.SCRIPT)}}
+    assert json.loads(before)["runtimes"] == {RUNTIME: {"path": str(SCRIPT)}}
     yield json.loads(before)
     SETTINGS.write_text(before, encoding="utf-8")
     output_of("pkill", "-HUP", "-x", "dockerd")
@@ -345,7 +346,7 @@ def test_the_entry_comes_and_goes_and_what_the_site_set_stays(host: Host, settin
     del settings["runtimes"]
     assert json.loads(SETTINGS.read_text(encoding="utf-8")) == settings
     assert RUNTIME not in host.engine.runtimes()
-    assert not engine_runtime.SCRIPT.exists()
+    assert not SCRIPT.exists()
     assert runtime("absent")["actions"] == []
     session = host.launch(size=2, command=TELLS)
     assert first_of(session, "main1")[0] != address_of(session, "main1"), "without it the way out has its own address"

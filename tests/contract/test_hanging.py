@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ Asked = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give everything two seconds, and one where it has hung before."""
     for module, name in (
         (program, "STATE_SECONDS"),
@@ -191,7 +192,7 @@ def two(host: Host) -> Iterator[Two]:
             mount = {"source": str(folder), "target": "/data", "read_only": False}
             host.launch(name=name, mounts=[mount])
             host.engine.stop_container(f"{name}-main1", 0)
-            assert until(lambda name=name: has_ended(f"{name}-main1"))
+            assert until(partial(has_ended, f"{name}-main1"))
         first, second = sorted(host.sessions, key=lambda session: session.id)
         yield Two(first, second, folders_of[first.name])
         host.clear()

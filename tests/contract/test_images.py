@@ -91,7 +91,10 @@ def test_an_archive_that_was_packed_again_is_loaded(archive: dict[str, str], eng
     folder.mkdir()
     output_of("tar", "-C", str(folder), "-xf", archive["path"])
     output_of("tar", "-C", str(folder), "-cf", archive["path"], ".")
-    given = {"transfer": {"image": archive["id"], "reference": NAME}, "allowed": [archive["id"]]}
+    given: dict[str, Any] = {
+        "transfer": {"image": archive["id"], "reference": NAME},
+        "allowed": [archive["id"]],
+    }
     call(state="loaded", archive=archive["path"], **given)
     assert image_id(engine, NAME) == archive["id"]
 
@@ -181,12 +184,21 @@ def test_a_transfer_from_another_store_is_known_by_its_content(images: dict[str,
     """There the image has an id that this engine knows nothing of."""
     own, elsewhere = image_id(engine, BUSYBOX), "sha256:" + "1" * 64
     content = content_of(engine.inspect_image(own) or {})
-    served = {"transfer": {"image": own, "reference": NAME}, "address": "127.0.0.1", "ports": [18480, 18489]}
+    served: dict[str, Any] = {
+        "transfer": {"image": own, "reference": NAME},
+        "address": "127.0.0.1",
+        "ports": [18480, 18489],
+    }
     try:
         for sent, right in ((content, True), ("another", False)):
             server = call(state="serving", token=TOKEN, **served)
             transfer = {"image": elsewhere, "reference": NAME, "content": sent}
-            given = {"transfer": transfer, "address": "127.0.0.1", "server": server, "token": TOKEN}
+            given: dict[str, Any] = {
+                "transfer": transfer,
+                "address": "127.0.0.1",
+                "server": server,
+                "token": TOKEN,
+            }
             if right:
                 assert call(state="received", **given)["image"] == own
                 assert image_id(engine, NAME) == own

@@ -16,12 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import image_stream
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, image_stream
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.places import RUNTIME_ON_HOST
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install, data, preflight
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
+    boot_install,
+    data,
+    engine_runtime,
+    preflight,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.boot_install import PATH
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     ADDRESSES,
@@ -142,12 +147,12 @@ def test_what_is_wrong_with_the_program_at_boot_and_the_runtime_is_told(
     def refuse(*_arguments: object, **_more: object) -> Any:
         raise SessionError("Somebody else's.")
 
-    monkeypatch.setattr(preflight.engine_runtime, "present_stages", lambda _engine: [["a step"]])
-    monkeypatch.setattr(preflight.firewall, "try_matches", refuse)
+    monkeypatch.setattr(engine_runtime, "present_stages", lambda _engine: [["a step"]])
+    monkeypatch.setattr(firewall, "try_matches", refuse)
     found = examined(host)
     assert "is not there, or not of this release" in found["packages"]["runtime"]
     assert found["kernel"]["rules"] == "Somebody else's."
-    monkeypatch.setattr(preflight.engine_runtime, "present_stages", refuse)
+    monkeypatch.setattr(engine_runtime, "present_stages", refuse)
     monkeypatch.setattr(boot_install, "install", refuse)
     packages = examined(host)["packages"]
     assert (packages["boot"], packages["runtime"]) == ("Somebody else's.", "Somebody else's.")

@@ -283,7 +283,7 @@ def test_a_host_that_lost_its_state_gets_it_back_from_the_others(trio: Session) 
 
 def test_a_host_that_the_inventory_calls_otherwise_is_what_its_session_calls_it(trio: Session) -> None:
     before = invariants(trio)
-    names = {"host": "node1", "known_as": {trio.id: HERE}}
+    names: dict[str, Any] = {"host": "node1", "known_as": {trio.id: HERE}}
     assert trio.repair(**names)["actions"] == []
     shell("docker rm -f trio-sub1", trio)
     assert trio.repair(**names)["actions"] == ["create container trio-sub1"]

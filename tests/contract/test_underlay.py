@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.probe import Peer as ProbePeer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import preflight
@@ -162,7 +163,7 @@ def test_hosts_try_each_other_under_the_rules_of_a_session(
 
     with monkeypatch.context() as patched:
         patched.setattr(Engine, "connect", refuse)
-        own = preflight.Peer(0, "198.18.0.1", "02:00:00:00:00:01", ROUTED[HERE])
+        own = ProbePeer(0, "198.18.0.1", "02:00:00:00:00:01", ROUTED[HERE])
         preflight._put_rules(own, [], wanted["settings"] | {"vni": 7777})
     assert [rule for rule in rules() if rule not in before]
     firewall.remove(isolation.PROBE[0])
