@@ -19,8 +19,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import bench_launch
+from ansible_collections.cluster_compute.session.tests.benchmarks import bench_launch
 
 SIZES = (2, 4, 8, 12)
 STEPS = bench_launch.STEPS
@@ -37,7 +38,7 @@ def inventory(sizes: tuple[int, ...]) -> Path:
     """Write the inventory that has the hosts of the lab, and a group ``hosts_N`` of each size; return its path."""
     names = [f"b{number}" for number in range(1, max(sizes) + 1)]
     hosts = {name: {"ansible_host": address(number)} for number, name in enumerate(names, 1)}
-    groups = {f"hosts_{size}": {"hosts": {name: {} for name in names[:size]}} for size in sizes}
+    groups: dict[str, Any] = {f"hosts_{size}": {"hosts": {name: {} for name in names[:size]}} for size in sizes}
     # Of a lab that is there already, only as many hosts as there are.
     lab = {} if os.environ.get(bench_launch.SHARED_LAB) else {"lab": {"hosts": hosts}}
     path = Path(bench_launch.sockets()) / "hosts.json"

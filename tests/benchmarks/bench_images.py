@@ -30,8 +30,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import bench_launch
-from bench_launch import own
+from ansible_collections.cluster_compute.session.tests.benchmarks import bench_launch
+from ansible_collections.cluster_compute.session.tests.benchmarks.bench_launch import own
 
 HERE = Path(__file__).resolve().parent / "images"
 IMAGE = "cluster-compute/large:bench"

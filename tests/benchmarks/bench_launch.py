@@ -394,9 +394,13 @@ def processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
+def _nothing() -> Measured:
+    return {(way, step): [] for way in WAYS for step in STEPS}
+
+
 def measure(size: int, rounds: int) -> Found:
     """Let the three ways take turns, one round more than asked to warm up and to count; without others it is timed."""
-    found = Found(size, *({(way, step): [] for way in WAYS for step in STEPS} for _number in range(2)), {})
+    found = Found(size, _nothing(), _nothing(), {})
     session = Session(size)
     plan: Plan = {}
     for number in range(rounds + 1):

@@ -14,11 +14,10 @@ import os
 import re
 import statistics
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-import bench_hosts
-import bench_launch
+from ansible_collections.cluster_compute.session.tests.benchmarks import bench_hosts, bench_launch
 from ansible_collections.cluster_compute.session.tests.crippled import losing_packets, throttled
 
 HOSTS = 8
@@ -55,6 +54,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="one check while all is well")
     options = parser.parse_args()
     hosts = bench_hosts.inventory((HOSTS,))
+    kinds: list[tuple[str, AbstractContextManager[None]]]
     kinds = [("healthy", nullcontext())] * (1 if options.smoke else options.runs)
     if not options.smoke:
         on = {host: partial(_script, host) for host in ("b2", "b3")}

@@ -23,7 +23,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Allocatable, Claim
-from bench_launch import HOSTS, lab, own, play, sockets
+from ansible_collections.cluster_compute.session.tests.benchmarks.bench_launch import HOSTS, lab, own, play, sockets
 
 SESSIONS = (1, 100, 1000)
 LAUNCHES = 24

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench_launch import lab, own, play, ssh
+from ansible_collections.cluster_compute.session.tests.benchmarks.bench_launch import lab, own, play, ssh
 
 SIZES = (2, 4, 12)
 PROGRAM = "/usr/local/lib/cluster-compute/host.pyz"
