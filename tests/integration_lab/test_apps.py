@@ -182,7 +182,13 @@ def owner(untouched_lab: object, tmp_path_factory: pytest.TempPathFactory) -> It
         add_notebook()
         in_parallel(lambda request: launch(request).ok(), [book, other])
         main = replicas("lab-book")["main1"]
-        cell = {"cell_type": "code", "source": CELL, "metadata": {}, "outputs": [], "execution_count": None}
+        cell: dict[str, Any] = {
+            "cell_type": "code",
+            "source": CELL,
+            "metadata": {},
+            "outputs": [],
+            "execution_count": None,
+        }
         kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
         notebook = {"cells": [cell], "metadata": kernel, "nbformat": 4, "nbformat_minor": 4}
         keep = f"mkdir {FOLDER}; cat >{FOLDER}/count.ipynb"

@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     inner_bridge,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab import network
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab, hardware_address
 from ansible_collections.cluster_compute.session.tests.integration_lab import packets
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
@@ -313,8 +313,8 @@ def _ways_in(site: Site) -> dict[str, tuple[str, Shots]]:
 
     def loopback(data: bytes) -> list[Shot]:
         packet = packets.ipv4(FOREIGN_ADDRESS, "127.0.0.1", packets.udp(18081, data))
-        own = network.hardware_address(FOREIGN_ADDRESS)
-        return [packets.on_wire("eth0", packets.ethernet(own, network.hardware_address(n1), packet))]
+        own = hardware_address(FOREIGN_ADDRESS)
+        return [packets.on_wire("eth0", packets.ethernet(own, hardware_address(n1), packet))]
 
     def lying(source: str, to: str) -> Shots:
         return lambda data: [packets.raw(packets.ipv4(source, to, packets.udp(PORT, data)))]

@@ -8,6 +8,8 @@ tests/benchmarks, bench_pairs, does the same with eight, and counts how often a 
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.cluster_compute.session.tests.crippled import losing_packets, throttled
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     DEMO,
@@ -18,7 +20,12 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
 )
 
-CHECK = {"session_image": DEMO, "check_pairs_size": "32m", "check_pairs_cpus": "0.5", "check_pairs_memory": "64m"}
+CHECK: dict[str, Any] = {
+    "session_image": DEMO,
+    "check_pairs_size": "32m",
+    "check_pairs_cpus": "0.5",
+    "check_pairs_memory": "64m",
+}
 # What a site may set for all of its sessions, or somebody for another one, is no matter of the check.
 CHECK |= {"session_name": "another", "session_size": 1, "session_memory": "900g", "session_batch_command": "false"}
 SUSPECT = "/run/cluster-compute-suspect-*.json"
