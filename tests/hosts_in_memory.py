@@ -24,7 +24,7 @@ from copy import copy
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
@@ -65,12 +65,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
     change_steps,
+    disk,
     engine_trial,
     firewall_rules,
     launch_steps,
+    membership,
     prepare,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts as facts_of_host
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import names as host_names
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import verify as host_verify
@@ -86,7 +89,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import files as files_of_session
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
 from ansible_collections.cluster_compute.session.tests.images_in_memory import Images, Server, serve_in_memory
 from ansible_collections.cluster_compute.session.tests.in_one_process import patch_bounded
@@ -297,9 +300,9 @@ class Host(Images, Jobs):
             containers=containers,
             objects=objects,
             subnets=sorted(subnet for network in self.networks() for subnet in network["subnets"]),
-            images={reference: facts_of_host._image(self, reference) for reference in references},
+            images={reference: facts_of_host._image(cast(Engine, self), reference) for reference in references},
             batches=batches,
-            clock=ledger_file.time.clock_gettime(0),
+            clock=_clock().clock_gettime(0),
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             silent_peers={
                 record.id: [other for other in record.hosts if other != self.name and self.is_silent(other)]
@@ -386,7 +389,7 @@ def stages_in_memory(
         container["Labels"][docker_engine.LABEL_REPLICA]
         for container in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
     }
-    place = []
+    place: Stage = []
     if context.lease_owner is not None:
         context.ledger.require(context.session.id, context.lease_owner)
     else:
@@ -397,16 +400,18 @@ def stages_in_memory(
     missing = [replica for replica in meant if replica.name not in there and replica.name not in waiting]
     directory = context.directory
     files = [Step("create", "file", "host", lambda: state_files.write_file(directory.host_file, context.host))]
+
+    def make(replica: Replica) -> None:
+        host.create(replica, context.session, context.image_of(replica))
+        directory.has_arrived(replica.name)
+
     makes = [
         Step(
             "create",
             "container",
             replica.container,
-            lambda replica=replica: (
-                host.create(replica, context.session, context.image_of(replica)),
-                directory.has_arrived(replica.name),
-            ),
-            lambda replica=replica: host.remove_container(replica.container),
+            partial(make, replica),
+            partial(host.remove_container, replica.container),
         )
         for replica in missing
     ]
@@ -775,12 +780,12 @@ class World:
         for host in self.hosts.values():
             for container in host.containers.values():
                 labels = container["Labels"]
-                record = newest.get(labels[docker_engine.LABEL_SESSION_ID])
-                if record is None or not host.is_up or host.name not in record.hosts:
+                known = newest.get(labels[docker_engine.LABEL_SESSION_ID])
+                if known is None or known.plan is None or not host.is_up or host.name not in known.hosts:
                     continue
-                copy = StateDirectory(str(host.root)).session(record.id).read_record()
-                if copy is not None and copy.revision == record.revision and record.status == RUNNING:
-                    places = {replica["container"]: replica["host"] for replica in record.plan["replicas"]}
+                copy = StateDirectory(str(host.root)).session(known.id).read_record()
+                if copy is not None and copy.revision == known.revision and known.status == RUNNING:
+                    places = {replica["container"]: replica["host"] for replica in known.plan["replicas"]}
                     assert places.get(container["Id"], host.name) == host.name, container["Id"]
 
     def running(self) -> dict[str, dict[str, Any]]:
@@ -900,7 +905,7 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(launch_steps, "verify", verify_in_memory)
         patch.setattr(host_verify, "verify", verify_in_memory)
         patch.setattr(launch_steps, "wait_until_ready", wait_in_memory)
-        patch.setattr(launch_steps.names, "look", lambda *_given: {})  # no program runs that could write
+        patch.setattr(host_names, "look", lambda *_given: {})  # no program runs that could write
         patch.setattr(engine_trial, "problem", lambda *_given: "")  # what fails here fails for this session alone
         patch.setattr(link, "session_links", lambda: dict(NOW.host.links))
         patch.setattr(link, "delete_link", remove_link)
@@ -911,17 +916,15 @@ def in_memory() -> Iterator[list[World]]:
             patch.setattr(module, "keep_out", lambda *_given: [])
         patch.setattr(host_repair, "session_stages", stages_in_memory)
         # Nobody answers questions of membership here; a host that is back asks in World.boot.
-        patch.setattr(host_repair.membership, "memberships", lambda *_given: {})
+        patch.setattr(membership, "memberships", lambda *_given: {})
         patch_bounded(patch)
-        patch.setattr(host_repair.disk, "enforce_limits", lambda *_given: ({}, []))
+        patch.setattr(disk, "enforce_limits", lambda *_given: ({}, []))
         patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
         patch.setattr(firewall_rules, "give_up_steps", give_up_in_memory)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
         patch.setattr(ledger_file, "REMOVALS", run_directory)
-        clock = SimpleNamespace(
-            **{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now, "sleep": rest}
-        )
+        clock = SimpleNamespace(**{**vars(_clock()), "clock_gettime": lambda _which: worlds[-1].now, "sleep": rest})
         for module in (ledger_file, state_files):
             patch.setattr(module, "time", clock)
         for module in (ledger_file, state_files, output_files):
@@ -929,9 +932,14 @@ def in_memory() -> Iterator[list[World]]:
         serve_in_memory(patch, lambda: worlds[-1])
         run_in_memory(patch, lambda: worlds[-1])
         patch.setattr(state_files, "LOCKS", _Locks())
-        patch.setattr(state_files.os, "fsync", lambda _descriptor: None)
+        patch.setattr(os, "fsync", lambda _descriptor: None)
         patch.setattr(host_steps, "ThreadPoolExecutor", _AtOnce)
         yield worlds
+
+
+def _clock() -> Any:
+    """Return what hosts read the time from: inside of `in_memory` that is the clock of the world."""
+    return vars(ledger_file)["time"]
 
 
 def _write_as_me(write: Callable[..., None], path: Path, text: str, mode: int = 0o644) -> None:

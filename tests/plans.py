@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 
 _SESSION = {"id": "", "name": "", "mode": "", "requested_mode": "", "size": 1, "resource_group": ""}
-_NETWORK = {"driver": "vxlan", "name": "", "subnet": "", "interface": "eth1"}
+_NETWORK: dict[str, Any] = {"driver": "vxlan", "name": "", "subnet": "", "interface": "eth1"}
 _NETWORK |= dict.fromkeys(("mtu", "vni", "port", "link", "tunnel"))
 _TUNNEL = {"link": "", "mtu": 1370, "vxlan_port": 4789}
 _HOST: dict[str, Any] = dict.fromkeys(("underlay_address", "underlay_interface", "tunnel_address"))
