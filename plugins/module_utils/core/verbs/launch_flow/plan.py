@@ -123,7 +123,7 @@ def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> ChangePlanne
 def _placed(launch: Launch, group: GroupFacts) -> State:
     """Follow a plan that has a place for the session."""
     state, record = launch.state, launch.record
-    state["granted"], state["wave"] = False, 0
+    state["wave"] = 0
     state["image_facts"] = _image_facts(group) if state["fetches"] else {}
     state["stub_hosts"] = [name for name, facts in group.facts.items() if _lacks_stub(state, record, name, facts)]
     state["kept_out"] = [name for name, facts in group.facts.items() if is_kept_out(facts, record)]

@@ -41,7 +41,6 @@ def begin(launch: Launch) -> State:
     if stubs and not state["wave"]:
         # At once: the name hosts' lease of the name may run out while roles wait for each other.
         calls.append(call("session_host", stubs, {"state": "stub"}, ["record", "lease_owner"], STATE_DIRECTORY))
-    state["granted"] = True
     if not is_last:
         return launch.step("begin", f"Start {', '.join(waves[state['wave']])}, and wait until that is ready", calls)
     state["promised"] = launch.running if state["hands_on"] else None
