@@ -428,7 +428,8 @@ def test_containers_of_another_plan_are_refused_and_surplus_ones_removed(host: H
     session = host.launch(size=2)
     other = copy.deepcopy(session.record)
     other.plan["replicas"][0]["resources"]["memory"] *= 2
-    with pytest.raises(SessionError, match="demo-main1 on here was made from another plan than the one that is rec"):
+    reason = "demo-main1 on here differs from the plan that is recorded, in memory: 32MiB, planned 64MiB. Launch with"
+    with pytest.raises(SessionError, match=reason):
         session.bring("started", record=other)
     less = copy.deepcopy(session.record)
     del less.plan["replicas"][1]

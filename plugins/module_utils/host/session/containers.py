@@ -29,6 +29,7 @@ from ..data import mount_entries
 from ..exit_status import read_failure
 from ..steps import Stage, Step
 from .context import Context, PublicKeys, digest
+from .differences import differences
 from .networks import endpoints, has_entry, put_in_order
 from .ssh import image_user, key_files, login_of, places_in_image, search_path, server_steps, start_server
 
@@ -141,10 +142,7 @@ def container_steps(
             _refuse_volumes(context, replica)
             steps.append(_create_step(context, replica))
         elif found["Labels"].get(docker_engine.LABEL_SPEC) != _specification(context, replica):
-            raise EngineError(
-                f"The container {replica.container} on {context.host} was made from another plan than the "
-                "one that is recorded. Launch with session_recreate=true to make the session anew."
-            )
+            raise EngineError(_another_plan(context, found, replica))
         elif found["State"] != "running":
             steps += _start_steps(context, found, replica)
         elif _lost_its_files(context, found, pid := _pid(context, found["Id"])):
@@ -158,6 +156,16 @@ def container_steps(
         else:
             steps += server_steps(context, found, replica, public_keys, pid)
     return steps
+
+
+def _another_plan(context: Context, found: Mapping[str, Any], replica: Replica) -> str:
+    """Return the message about a container that does not have the options of its plan."""
+    options = differences(context.engine.inspect(found["Id"]) or {}, _body(context, replica))
+    return (
+        f"The container {replica.container} on {context.host} differs from the plan that is recorded, in "
+        f"{'; '.join(options) or 'its label or its network'}. Launch with session_recreate=true to create the "
+        "session again."
+    )
 
 
 def _refuse_volumes(context: Context, replica: Replica) -> None:

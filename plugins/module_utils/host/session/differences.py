@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The options in which a container differs from its plan, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ...core.values.errors import printable, show
+from ...core.values.resources import format_cpus, format_memory
+
+Options = Mapping[str, Any]
+
+
+def differences(made: Options, planned: Options) -> list[str]:
+    """Return one entry for each option that differs, such as ``memory: 512MiB, planned 1GiB``.
+
+    made: the engine's description of the container (Docker Engine API, ContainerInspect). planned: the body of the
+    request that would create it (ContainerCreate). Commands, and the values of variables, are not shown: they may hold
+    secrets.
+    """
+    has, wants = made.get("HostConfig") or {}, planned["HostConfig"]
+    settings = made.get("Config") or {}
+    found = []
+    if planned["Image"] not in (made.get("Image"), settings.get("Image")):
+        found.append(_both("image", settings.get("Image"), planned["Image"], show))
+    for name, read, form in AMOUNTS:
+        if read(has) != read(wants):
+            found.append(_both(name, read(has), read(wants), form))
+    for name, key in (("command", "Cmd"), ("entrypoint", "Entrypoint")):
+        if key in planned and list(settings.get(key) or ()) != planned[key]:
+            found.append(name)
+    unset = set(planned["Env"]) - set(settings.get("Env") or ())
+    if unset:
+        found.append(f"variables: {', '.join(sorted(entry.partition('=')[0] for entry in unset))}")
+    return found
+
+
+def _both(name: str, made: object, planned: object, form: Callable[[Any], str]) -> str:
+    return f"{name}: {form(made)}, planned {form(planned)}"
+
+
+def _cpus(options: Options) -> int:
+    """Return thousandths of a CPU, 0 for no limit."""
+    return int(options.get("CpuQuota") or 0) * 1000 // int(options.get("CpuPeriod") or 100_000)
+
+
+def _amount(key: str) -> Callable[[Options], int]:
+    return lambda options: int(options.get(key) or 0)
+
+
+def _or_none(form: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda amount: form(amount) if amount else "none"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return printable(" ".join(names)) or "none"
+
+
+def _ports(options: Options) -> tuple[str, ...]:
+    """Return published ports, such as ``127.0.0.1:8080->80/tcp``, and ``*`` for any address."""
+    return tuple(
+        sorted(
+            f"{binding.get('HostIp') or '*'}:{binding.get('HostPort')}->{port}"
+            for port, bindings in (options.get("PortBindings") or {}).items()
+            for binding in bindings or ()
+        )
+    )
+
+
+def _mounts(options: Options) -> tuple[str, ...]:
+    """Return mounts as source, target and ``ro``."""
+    return tuple(
+        sorted(
+            f"{mount.get('Source', '')}:{mount['Target']}{':ro' if mount.get('ReadOnly') else ''}"
+            for mount in options.get("Mounts") or ()
+        )
+    )
+
+
+def _capabilities(options: Options) -> tuple[str, ...]:
+    return tuple(sorted(name.removeprefix("CAP_") for name in options.get("CapAdd") or ()))
+
+
+def _devices(options: Options) -> tuple[str, ...]:
+    """Return device files and the names of GPUs."""
+
+    def names() -> Iterator[str]:
+        for device in options.get("Devices") or ():
+            yield str(device["PathOnHost"])
+        for request in options.get("DeviceRequests") or ():
+            yield from map(str, request.get("DeviceIDs") or ())
+
+    return tuple(sorted(names()))
+
+
+AMOUNTS: tuple[tuple[str, Callable[[Options], Any], Callable[[Any], str]], ...] = (
+    ("CPUs", _cpus, _or_none(format_cpus)),
+    ("pinned CPUs", lambda options: options.get("CpusetCpus") or "", _or_none(show)),
+    ("memory", _amount("Memory"), _or_none(format_memory)),
+    ("shared memory", _amount("ShmSize"), _or_none(format_memory)),
+    ("devices", _devices, _listed),
+    ("ports", _ports, _listed),
+    ("mounts", _mounts, _listed),
+    ("capabilities", _capabilities, _listed),
+)
+"""Options of the engine's HostConfig: name, how it is read, and how it is shown."""
