@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What sessions hold of one host: claims, reservations, and the answer to a claim."""
+"""Claims of sessions on one host, reservations, and the answer to a claim."""
 
 from __future__ import annotations
 

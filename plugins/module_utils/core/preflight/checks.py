@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What is wrong with the hosts of a group before a session is launched there, judged from what they observed.
+"""Checks of a group's hosts before a session is launched there, evaluated from what the hosts observed.
 
-Wherever a launch has a rule, it is that rule which judges here, so the two cannot disagree.
+Wherever a launch has a rule, the same rule is used here, so the two cannot disagree.
 
 An observation of a host (`host.preflight.examine`): root, engine, problem, host (the facts that a launch plans with, or
-why it has none), kernel, clock, disks, packages, underlay, roots, encryption, nvidia. None or a missing key means that
-nobody could look.
+the reason why there are none), kernel, clock, disks, packages, underlay, roots, encryption, nvidia. None or a missing
+key means that it was not checked.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from .probe_plan import MOST_HOSTS, ProbePlan, offsets
 
 PREPARE = "Run the prepare_hosts playbook for it."
 REQUEST_VARIABLES = ("session_image", "session_image_pull", "session_roles", "session_mounts", "session_encrypted")
-"""Variables of a request that preflight heeds, if they are given."""
+"""Variables of a request that preflight considers, if they are given."""
 NO_IMAGE = "none"
 MATRIX = "matrix"
 """The check whose pairs are those that were measured."""
 LEAST_INODES = 0.01
-"""Fraction of a file system's files that has to be free."""
+"""Part of a file system's files that has to be free."""
 FULL_TABLE = 0.8
-"""Fraction of the connections that the kernel can follow, of which more is too many."""
+"""Part of the connections that the kernel can track above which too many are in use."""
 
 Facts = Mapping[str, Mapping[str, Any]]
 
@@ -72,15 +72,15 @@ READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "matrix_ratio": _integer(2, 1000),
     "shared_folders": lambda _variable, value: split_list(value),
 }
-"""By the name of a variable without its prefix what reads it."""
+"""By the name of a variable without its prefix the function that reads it."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is to be looked at. The variables ``preflight_*``, and those of a request.
+    """Scope of the checks. The variables ``preflight_*``, and those of a request.
 
-    clock_seconds: that a clock may be wrong. disk_free: bytes that have to be free. peers: most hosts that each host
-    tries. matrix_*: of the matrix, with the most bytes and seconds of one direction of a pair.
+    clock_seconds: largest error of a clock. disk_free: bytes that have to be free. peers: most hosts that each host
+    tests. matrix_*: of the matrix, with the most bytes and seconds of one direction of a pair.
     """
 
     request: Request
@@ -136,12 +136,12 @@ class Options:
 
     @property
     def paths(self) -> list[str]:
-        """The folders to look at."""
+        """The folders to check."""
         return sorted({mount.source for mount in self.request.mounts if mount.source is not None})
 
     @property
     def volumes(self) -> list[str]:
-        """The volumes to look at."""
+        """The volumes to check."""
         return sorted({mount.volume for mount in self.request.mounts if mount.volume is not None})
 
 
@@ -149,7 +149,7 @@ class Options:
 
 
 def plan_probe(observed: Facts, settings: Settings, most: int, seed: int) -> ProbePlan:
-    """Return who tries whom. Hosts whose underlay is not known, or of another family than most have, are left out."""
+    """Return which hosts test each other, without hosts whose underlay is unknown or of the less common family."""
     underlays = {
         host: decode(Underlay, host_facts["underlay"], f"The underlay of {host}")
         for host, host_facts in observed.items()
@@ -174,7 +174,7 @@ def plan_probe(observed: Facts, settings: Settings, most: int, seed: int) -> Pro
 
 
 def choose_probe_vni(pool: str, in_use: Iterable[int], seed: int) -> int:
-    """Return an identifier that no host uses; one that no session gets meanwhile, if the pool leaves any."""
+    """Return an identifier that no host uses, and that no session can get meanwhile if the pool leaves any such."""
     low, high = parse_vni_pool(pool)
     used = set(in_use)
     beside = [*range(max(1, low - 4096), low), *range(high + 1, min(MAXIMUM_VNI, high + 4096) + 1)]
@@ -190,13 +190,13 @@ def choose_probe_vni(pool: str, in_use: Iterable[int], seed: int) -> int:
 
 @dataclass
 class Results:
-    """What the hosts of a group answered. known: all of them. unreachable: why, for those that did not answer at all.
+    """The answers of a group's hosts. known: all of them. unreachable: why, for those that did not answer at all.
 
-    observed: by host. plan: who was to try whom. probed: by host what TCP said of each that it tried, problem and mtu.
-    heard: by host the largest packet from each other. heard_plain: by host whom it heard at the port of encrypted
-    sessions. failed: by host why it did not do its part. ports, udp_ports: by host the ports of TCP and of encrypted
-    sessions that it listened on. shared: by host and shared folder whether it is. unwritten: by folder the host that
-    was to write there, and why it did not. measured, unmeasured: of the matrix.
+    observed: by host. plan: which hosts were to test each other. probed: by host the outcome of TCP to each host that
+    it tested, problem and mtu. heard: by host the largest packet from each other. heard_plain: by host the hosts whose
+    packets arrived at the port of encrypted sessions. failed: by host why it did not do its part. ports, udp_ports: by
+    host the ports of TCP and of encrypted sessions that it listened on. shared: by host and shared folder whether it
+    is. unwritten: by folder the host that was to write there, and why it did not. measured, unmeasured: of the matrix.
     """
 
     known: list[str]
@@ -217,7 +217,7 @@ class Results:
 
     @cached_property
     def facts(self) -> dict[str, HostFacts]:
-        """What a launch would plan with, of the hosts that it could use; read once, as it takes long of many."""
+        """The facts of the usable hosts, as a launch reads them; read once, because many hosts take long."""
         found = {
             host: read_facts(host_facts["host"], f"Host {host}")
             for host, host_facts in self.observed.items()
@@ -226,14 +226,14 @@ class Results:
         return in_current_names(found, self.known)[0]
 
     def tried(self) -> list[Pair]:
-        """Return the pairs that were really tried: both hosts did their part."""
+        """Return the pairs that were really tested: both hosts did their part."""
         if self.plan is None:
             return []
         return [(host, other) for host, other in self.plan.pairs() if host in self.probed and other in self.heard]
 
 
 def storage_probes(options: Options, results: Results, probe_plan: ProbePlan) -> dict[str, dict[str, str]]:
-    """Return what each host does in the probe of shared folders, as for a session over all of them."""
+    """Return what each host does in the test of shared folders, as for a session over all of them."""
     hosts = [host for host in probe_plan.hosts if host in results.facts]
     if len(hosts) < 2 or _data_problems(options, results, hosts):
         return {}
@@ -245,7 +245,7 @@ def storage_probes(options: Options, results: Results, probe_plan: ProbePlan) ->
 
 
 def _data_problems(options: Options, results: Results, hosts: Sequence[str]) -> list[Problem]:
-    """Return why a session over these hosts could not mount what is asked for, as far as facts tell."""
+    """Return why a session over these hosts could not mount what is requested, as far as the facts show."""
     try:
         found = mount_problems(options.request, hosts, results.facts, results.inventory)
         return found or sharing_problems(options.request, hosts, results.facts)
@@ -326,7 +326,7 @@ def _engine(results: Results) -> Check:
             continue
         if not facts.get("usable"):
             check.bad(
-                ERROR, host, _sentence(facts.get("problem")), "A launch can use the host.", "Mend what is named there."
+                ERROR, host, _sentence(facts.get("problem")), "A launch can use the host.", "Fix what is named there."
             )
         for problem in facts.get("damaged") or ():
             check.bad(ERROR, host, problem, "Records can be read.", "Run the repair playbook.")
@@ -357,7 +357,7 @@ def _engine(results: Results) -> Check:
 
 
 def _is_kept_out(settings: Settings, facts: HostFacts) -> bool:
-    """Tell whether the rules that are in force on a host cover every overlay that the site can have."""
+    """Tell whether the rules in force on a host cover every overlay that the site can have."""
     wanted = [OverlayTunnel(vni, settings.vxlan_port, ()) for vni in parse_vni_pool(settings.vni_pool)]
     return facts.overlays is not None and all(facts.overlays.cover(tunnel) for tunnel in wanted)
 
@@ -427,7 +427,7 @@ def _max_replicas(results: Results, host: str) -> int | None:
     try:
         return parse_max_replicas((results.inventory.get(host) or {}).get(MAX_REPLICAS))
     except InvalidInput:
-        return None  # it is told where the host's capacity is judged
+        return None  # the check of the host's capacity reports it
 
 
 def _kernel(options: Options, settings: Settings, results: Results) -> Check:
@@ -520,7 +520,7 @@ def _clock(options: Options, results: Results, clocks: Mapping[str, tuple[float,
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a time as people read it."""
+    """Return a time in a form for people."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
@@ -553,12 +553,12 @@ def _disk(options: Options, results: Results) -> Check:
 
 
 def _rounded(amount: int) -> int:
-    """Return bytes as whole mebibytes, or as they are where they are few."""
+    """Return bytes as whole mebibytes, or unchanged if they are few."""
     return amount - amount % 1024**2 if amount >= 1024**2 else amount
 
 
 def _consistent(results: Results) -> Check:
-    """Judge what has to be, or better is, alike on all hosts."""
+    """Check what has to be, or is better, the same on all hosts."""
     check = Check("alike")
     traits: dict[str, dict[str, Any]] = {
         "architecture": {},
@@ -590,13 +590,13 @@ def _consistent(results: Results) -> Check:
 
 
 def _most_common(values: Iterable[Any]) -> Any:
-    """Return the value that most have; of several the first."""
+    """Return the most common value; if there are several, the first."""
     counted = Counter(values).most_common(1)
     return counted[0][0] if counted else None
 
 
 def _differing(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the hosts whose value is not the one that most have: host, its value, that of most."""
+    """Yield the hosts with another value than the most common one: host, its value, the most common value."""
     most_common = _most_common(values.values())
     return ((host, value, most_common) for host, value in values.items() if value != most_common)
 
@@ -663,7 +663,7 @@ def _addresses(settings: Settings, results: Results) -> Check:
 
 
 def _inventory(results: Results) -> Check:
-    """Judge what the inventory says of a host, which a launch on it would refuse."""
+    """Check the inventory's variables of a host that a launch would reject."""
     check = Check("inventory")
     for renaming in cluster_state(results.facts).renamed:
         check.bad(
@@ -700,7 +700,7 @@ def _encryption(options: Options, results: Results) -> Check:
 
 
 def _encrypted_ports(options: Options, settings: Settings, results: Results) -> Check:
-    """Judge whether small packets pass to one of the ports of encrypted sessions."""
+    """Check whether small packets pass to one of the ports of encrypted sessions."""
     check = Check("encrypted UDP")
     for host, other in results.tried() if options.request.encrypted else ():
         if host in results.heard_plain.get(other, ()):
@@ -717,7 +717,7 @@ def _encrypted_ports(options: Options, settings: Settings, results: Results) -> 
 
 
 def _tunnel(settings: Settings, results: Results) -> Check:
-    """Judge whether small packets pass in the overlay's form, from each host to each that it tried."""
+    """Check whether small packets pass in the overlay's form, from each host to each that it tested."""
     check = Check("tunnel")
     for host, why in results.failed.items():
         check.bad(
@@ -739,7 +739,7 @@ def _tunnel(settings: Settings, results: Results) -> Check:
 
 
 def _came(results: Results, host: str, other: str) -> int:
-    """Return the size of the largest packet that came from one host to the other one."""
+    """Return the size of the largest packet that arrived from one host at the other."""
     return int(results.heard[other].get(host) or 0)
 
 
@@ -777,7 +777,7 @@ def _mtu(results: Results) -> Check:
 
 
 def _transfer(settings: Settings, results: Results) -> Check:
-    """Judge whether hosts could give images to each other."""
+    """Check whether hosts could give images to each other."""
     check = Check("image ports")
     first, last = settings.image_ports
     ports = str(first) if first == last else f"{first}-{last}"
@@ -833,7 +833,7 @@ def _image(options: Options, results: Results) -> Check:
                     ERROR,
                     host,
                     f"{reference} is not there: {need.why_not(host)}",
-                    "It can be had.",
+                    "It is available.",
                     "Give it to a host.",
                 )
                 continue
@@ -883,7 +883,7 @@ def _data(options: Options, results: Results) -> Check:
 
 
 def _roots(check: Check, results: Results) -> None:
-    """Judge the folders that the site lets sessions mount: there, and of the same kind on all hosts."""
+    """Check the folders that the site lets sessions mount: they have to exist, and be of the same kind on all hosts."""
     kinds: dict[str, dict[str, str]] = {}
     for host, host_facts in _looked(results):
         for root, found in (host_facts.get("roots") or {}).items():
@@ -924,12 +924,12 @@ def _accelerators(results: Results) -> Check:
                     ERROR,
                     host,
                     f"{kind} were not detected: {detected['problem']}",
-                    "The devices that cluster_compute_accelerators tells of are found.",
-                    "Mend driver or specification, or take the class out of the host's inventory.",
+                    "The devices that cluster_compute_accelerators names are found.",
+                    "Fix the driver or the specification, or take the class out of the host's inventory.",
                 )
         try:
             (known,) = hosts_from_facts({host: facts}, results.inventory)
-        except InvalidInput:  # another check says so
+        except InvalidInput:  # another check reports it
             continue
         described.append(host)
         for kind, count in count_devices(known.devices):
@@ -942,7 +942,7 @@ def _accelerators(results: Results) -> Check:
                 values[host] = ", ".join(sorted({*filter(None, values.get(host, "").split(", ")), card[trait]}))
     expected = "{}, as most hosts of the group have."
     for kind, by_host in counts.items():
-        advice = "See whether a card is lost, or make groups of hosts that are equal."
+        advice = "Check whether an accelerator is lost, or make groups of hosts that are equal."
         for host, count, most_common in _differing({host: by_host.get(host, 0) for host in described}):
             check.bad(WARNING, host, f"It has {count} of {kind}.", expected.format(most_common), advice)
     for trait, values in traits.items():

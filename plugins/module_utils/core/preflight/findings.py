@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What was found on many hosts, told in few lines: equal findings are one, and names are shortened to ranges."""
+"""The findings on many hosts in few lines: equal findings are combined, and names are shortened to ranges."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ERROR = "error"
 SEVERITIES = (ERROR, WARNING, OK)
 
 LONGEST_NAMES = 60
-"""Characters of the names of hosts in one line of the table; the JSON form has them all."""
+"""Characters of host names in one line of the table; the JSON form has all names."""
 MANY = 6
-"""Hosts of which no more are named where they are most of the group."""
+"""Number of hosts above which names are left out if they are most of the group."""
 SHOWN_PAIRS = 4
 """Pairs of hosts in one line of the table."""
 
@@ -32,9 +32,9 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found alike on some hosts, or between some pairs of them.
+    """The same result of a check on some hosts, or between some pairs of them.
 
-    found: what is so, expected: what would be right, advice: what to do next; full sentences, the last two empty where
+    found: the present state, expected: the right state, advice: what to do next; full sentences, the last two empty if
     all is well. hosts and pairs: where; one of them is empty.
     """
 
@@ -60,7 +60,7 @@ class Finding:
 
 
 class Check:
-    """Collects what one check finds, host by host or pair by pair, and puts together what is alike."""
+    """Collects what one check finds, host by host or pair by pair, and combines equal findings."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -73,7 +73,7 @@ class Check:
         self._hosts.setdefault((OK, found, "", ""), []).append(host)
 
     def otherwise(self, host: str, found: str) -> None:
-        """Note that all is well on a host, unless it was noted that something is wrong there."""
+        """Note that all is well on a host, unless a problem was noted there."""
         if host not in self._wrong:
             self.good(host, found)
 
@@ -82,25 +82,25 @@ class Check:
         self._pairs.setdefault((OK, found, "", ""), []).append(pair)
 
     def bad(self, severity: str, host: str, found: str, expected: str, advice: str) -> None:
-        """Note what is wrong on a host."""
+        """Note a problem on a host."""
         self._wrong.add(host)
         self._hosts.setdefault((severity, found, expected, advice), []).append(host)
 
     def bad_pair(self, severity: str, pair: Pair, found: str, expected: str, advice: str) -> None:
-        """Note what is wrong from one host to another."""
+        """Note a problem from one host to another."""
         self._pairs.setdefault((severity, found, expected, advice), []).append(pair)
 
     def findings(self) -> list[Finding]:
-        """Return what was found, the worst first, each in the order in which it was noted."""
+        """Return the findings, the worst first, each in the order in which it was noted."""
         found = [Finding(self.name, *key, hosts=tuple(hosts)) for key, hosts in self._hosts.items()]
         found += [Finding(self.name, *key, pairs=tuple(pairs)) for key, pairs in self._pairs.items()]
         return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def name_ranges(names: Iterable[str]) -> list[str]:
-    """Return names with those put together that differ in their last number alone, as ``gpu[01-08,11]``.
+    """Return names with ranges for names that differ only in their last number, such as ``gpu[01-08,11]``.
 
-    Numbers of one group have as many digits. The order is that in which the first of each group comes.
+    Numbers of one range have the same number of digits. The order is that of the first name of each range.
     """
     groups: dict[tuple[str, str, int], list[int]] = {}
     for name in dict.fromkeys(names):
@@ -145,7 +145,7 @@ def some_names(names: Sequence[str], of: int) -> str:
 
 
 def some_pairs(pairs: Sequence[Pair], tried: Iterable[Pair]) -> list[str]:
-    """Return pairs of hosts for lines of a table: a host that all or none of its pairs are named for is told once.
+    """Return pairs of hosts for lines of a table: a host with all its pairs, in either direction, is named only once.
 
     tried: all pairs that there are.
     """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What was measured between pairs of hosts, as a table, and which of them are slow."""
+"""The measurements between pairs of hosts, as a table, and which of them are slow."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..values.table import table
 from .findings import Pair
 
 LEAST_DELAY = 0.0002
-"""Seconds of a round trip below which no pair is called slow, whatever the others take."""
+"""Seconds of a round trip below which no pair counts as slow, whatever the others take."""
 LARGEST_TABLE = 12
-"""Hosts of a matrix that is shown as one; of more hosts the slowest pairs are listed."""
+"""Most hosts for which the whole matrix is shown; for more hosts the slowest pairs are listed."""
 SHOWN = 10
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured from one host to another. delay: seconds of a round trip, the median; rate: bits a second."""
+    """A measurement from one host to another. delay: seconds of a round trip, the median; rate: bits a second."""
 
     pair: Pair
     delay: float | None
@@ -41,7 +41,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Slow:
-    """A pair that is slow. delays, rates: how many times the median it takes, and the median is more than it has."""
+    """A slow pair. delays: its delay, in medians of all; rates: how many times the median rate is larger than its."""
 
     measured: Measured
     delays: float | None
@@ -60,7 +60,7 @@ class Slow:
 def slow_pairs(measured: Sequence[Measured], ratio: float) -> list[Slow]:
     """Return the pairs that have less than the median's rate, or take more than its time, by *ratio*; the worst first.
 
-    A difference of less than `LEAST_DELAY` is none.
+    A difference of less than `LEAST_DELAY` does not count.
     """
     delays = [measurement.delay for measurement in measured if measurement.delay is not None]
     if not measured:
@@ -77,7 +77,7 @@ def slow_pairs(measured: Sequence[Measured], ratio: float) -> list[Slow]:
 
 
 def matrix_lines(measured: Sequence[Measured], hosts: Sequence[str]) -> list[str]:
-    """Return the matrix as lines: from the row's host to the column's; of many hosts the slowest pairs instead."""
+    """Return the matrix as lines, from the row's host to the column's; for many hosts the slowest pairs instead."""
     if not measured:
         return []
     rates = {measurement.pair: measurement for measurement in measured}
@@ -110,7 +110,7 @@ def matrix_lines(measured: Sequence[Measured], hosts: Sequence[str]) -> list[str
 
 
 def format_rate(rate: float, space: str = " ") -> str:
-    """Return bits a second as people read them."""
+    """Return bits a second in a form for people."""
     for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6)):
         if rate >= size:
             return f"{rate / size:.3g}{space}{unit}" if rate < 1000 * size else f"{rate / size:.0f}{space}{unit}"
@@ -118,14 +118,14 @@ def format_rate(rate: float, space: str = " ") -> str:
 
 
 def format_delay(seconds: float | None, space: str = " ") -> str:
-    """Return a time as people read it."""
+    """Return a time in a form for people."""
     if seconds is None:
         return "-"
     return f"{seconds * 1e3:.3g}{space}ms"
 
 
 def read_measured(answers: Iterable[Mapping[str, Any]]) -> list[Measured]:
-    """Return what hosts measured: from, to, delay, and the rates there and back."""
+    """Return the measurements of hosts: from, to, delay, and the rates there and back."""
     found = []
     for answer in answers:
         found.append(Measured((answer["from"], answer["to"]), answer["delay"], answer["there"]))

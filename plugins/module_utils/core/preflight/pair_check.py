@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Find the slow or broken host of many by letting pairs of them work together, in few rounds.
+"""Find the slow or broken host among many by testing pairs of them together, in few rounds.
 
 In each round every host works with one other at the same time, so all pairs have the same conditions, and a pair is
-slow in comparison with the others of its round. Of a slow pair nobody knows which host it is; so in the next round each
-of the two works with one that was good. A host is named when it was slow with several others, each of which was good
-without it. So a moment in which the machine or the network had something else to do names nobody.
+slow in comparison with the others of its round. Which host of a slow pair is at fault is not known; so in the next
+round each of the two works with a host that was good. A host is named if it was slow with several others, each of which
+was good without it. So if the machine or the network was busy for a moment, no host is named.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from typing import Optional
 
 MOST_ROUNDS = 4
 PROOFS = 3
-"""With how many others a host has to be slow before it is named; with all others where there are fewer."""
+"""Number of others with which a host has to be slow before it is named; all others if there are fewer."""
 FACTOR = 2.0
-"""How many times as long as the others' a pair takes that is slow: healthy hosts of one kind differ by less."""
+"""A pair is slow if it takes this many times as long as the others: healthy hosts of one kind differ by less."""
 LEAST_SECONDS = 0.3
-"""What is faster is never slow: so short a time is a matter of chance."""
+"""A faster pair is never slow: so short a time is a matter of chance."""
 FEW = 3
-"""So many pairs of a round are compared with each other; fewer with the fastest of all rounds."""
+"""From this many pairs on, a round is compared within itself; a smaller round with the fastest pairs of all rounds."""
 
 Pair = tuple[str, str]
 Times = Mapping[Pair, Optional[float]]
-"""Of a round: what each pair took, in seconds; None for one that did not come to the end."""
+"""The seconds that each pair of a round took; None for a pair that did not finish."""
 
 
 @dataclass(frozen=True)
 class Judgement:
     """What is known of the hosts.
 
-    good: those that worked well with another. named: those that are slow or broken, and the pairs that show it.
-    unclear: pairs that were slow, and of neither host is it known whether it is that one.
+    good: hosts that worked well with another. named: hosts that are slow or broken, and the pairs that show it.
+    unclear: pairs that were slow, where it is not known which of the two hosts is at fault.
     """
 
     good: tuple[str, ...]
@@ -45,10 +45,10 @@ class Judgement:
 
 
 def next_round(hosts: Sequence[str], rounds: Sequence[Times]) -> list[Pair]:
-    """Return who works with whom next, at most one pair a host; nothing where no more is to be shown.
+    """Return which hosts work together next, at most one pair a host; nothing if further rounds would show no more.
 
-    hosts: all of them, in any fixed order. Who has not been good with anybody yet works with one that has; the others
-    keep the round as busy as the first.
+    hosts: all of them, in any fixed order. A host that has not been good with any other yet works with one that has;
+    the other hosts keep the round as busy as the first.
     """
     if len(rounds) >= MOST_ROUNDS:
         return []
@@ -56,7 +56,7 @@ def next_round(hosts: Sequence[str], rounds: Sequence[Times]) -> list[Pair]:
     known = judge(hosts, rounds)
     in_question = [host for host in hosts if host not in known.good and host not in known.named] if rounds else []
     if rounds and len(hosts) < FEW + 1:
-        in_question = list(hosts)  # one pair a round says nothing by itself: all have to meet
+        in_question = list(hosts)  # one pair a round shows nothing by itself: all have to meet
     free = list(hosts)
     found: list[Pair] = []
 
@@ -105,7 +105,7 @@ def _judged(rounds: Sequence[Times]) -> Iterable[tuple[Pair, bool]]:
     every = sorted(seconds for times in rounds for seconds in times.values() if seconds is not None)
     for times in rounds:
         finished = sorted(seconds for seconds in times.values() if seconds is not None)
-        # A quarter is good for sure, however many of the pairs are slow because of a few hosts.
+        # A quarter is good for certain, even if many of the pairs are slow because of a few hosts.
         common = (finished[(len(finished) - 1) // 4 :] if len(times) >= FEW else every)[:1]
         limit = max([LEAST_SECONDS, *(FACTOR * seconds for seconds in common)])
         for pair, seconds in times.items():

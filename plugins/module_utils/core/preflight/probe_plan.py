@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Who tries and who measures whom between the hosts of a group, bounded however many they are."""
+"""Which hosts of a group test and measure each other, with bounded effort however many they are."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ..rules.addressing import mac_of
 from .findings import Pair
 
 LINK_SUBNET = ipaddress.ip_network("198.18.0.0/15")
-"""Addresses of the links that are made for the time of the probe, each in a network namespace without any other
+"""Addresses of the links that are made for the time of the test, each in a network namespace without any other link
 (RFC 2544, benchmarking)."""
 MOST_HOSTS = LINK_SUBNET.num_addresses - 2
 
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """Which hosts try each other, and by which link.
+    """Which hosts test each other, and by which link.
 
     hosts: address and mtu of the underlay, and session_mtu, the largest packet of a session over it, in the order of
-    their numbers. vni: of the link. offsets: whom each host tries, round the circle of all. left_out: by host why it is
-    left out.
+    their numbers. vni: of the link. offsets: the hosts that each host tests, as distances round the circle of all.
+    left_out: by host why it is left out.
     """
 
     hosts: Mapping[str, Mapping[str, Any]]
@@ -35,13 +35,13 @@ class ProbePlan:
     left_out: Mapping[str, str]
 
     def targets(self, host: str) -> list[str]:
-        """Return whom a host tries; those try it as well."""
+        """Return the hosts that a host tests; they test it as well."""
         names = list(self.hosts)
         own = names.index(host)
         return [names[(own + offset) % len(names)] for offset in self.offsets]
 
     def pairs(self) -> list[Pair]:
-        """Return all pairs that are tried, each one way."""
+        """Return all tested pairs, each in one direction."""
         names = list(self.hosts)
         count = len(names)
         return [(name, names[(own + offset) % count]) for own, name in enumerate(names) for offset in self.offsets]
@@ -58,14 +58,14 @@ class ProbePlan:
         return {"number": number, "address": address, "mac": mac_of(address), "endpoint": endpoint}
 
     def places(self, host: str) -> list[dict[str, Any]]:
-        """Return the places of all that a host tries, each with the size of the largest packet there."""
+        """Return the places of all hosts that a host tests, each with the size of the largest packet there."""
         return [{**self.place(other), "size": self.size(host, other), "name": other} for other in self.targets(host)]
 
 
 def offsets(hosts: int, most: int) -> list[int]:
-    """Return how far, round the circle of *hosts*, those are whom each host tries: all others, or *most* spread evenly.
+    """Return the distances, round the circle of *hosts*, of the hosts that each tests: all others, or *most* of them.
 
-    They come in twos, so that a pair that is tried one way is tried the other way as well.
+    If they are fewer they are spread evenly. They come in twos, so that each pair is tested in both directions.
     """
     others = hosts - 1
     if most >= others:
@@ -76,11 +76,11 @@ def offsets(hosts: int, most: int) -> list[int]:
 
 
 def rounds(hosts: int, most: int) -> list[list[tuple[int, int]]]:
-    """Return who is measured with whom in each round: nobody twice in a round, and no two of them twice in all.
+    """Return the pairs that are measured in each round: no host twice in a round, and no pair twice in all.
 
     With *most* rounds or fewer it is every pair, else a sample in which each host takes part in nearly every round.
-    The circle method of round-robin tournaments: one stays, the others move on by one place each round. The first of a
-    pair measures, the other serves; they take turns in that.
+    This is the circle method of round-robin tournaments: one stays, the others move on by one place each round. The
+    first of a pair measures, the other serves; they take turns in that.
     """
     if hosts < 2:
         return []
@@ -89,7 +89,7 @@ def rounds(hosts: int, most: int) -> list[list[tuple[int, int]]]:
     for number in _spread(places - 1, most):
         order = [0] + [1 + (number + place) % (places - 1) for place in range(places - 1)]
         pairs = [(order[place], order[-1 - place]) for place in range(places // 2)]
-        # Of an odd number of hosts one pauses: who would meet the place that nobody has.
+        # With an odd number of hosts one pauses: the one that would meet the empty place.
         met = [pair for pair in pairs if max(pair) < hosts]
         found.append([pair if (number + sum(pair)) % 2 else (pair[1], pair[0]) for pair in met])
     return found

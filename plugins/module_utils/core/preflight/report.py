@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What preflight found, as data for programs and as a table for people."""
+"""The findings of preflight, as data for programs and as a table for people."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = 1
 def answer_of(
     findings: Sequence[Finding], results: Results, clocks: Mapping[str, tuple[float, float]]
 ) -> dict[str, Any]:
-    """Return what was found for programs: all names, and SI units."""
+    """Return the findings for programs: all names, and SI units."""
     counted = Counter(finding.severity for finding in findings)
     return {
         "schema": SCHEMA,
@@ -47,7 +47,7 @@ def answer_of(
 
 
 def report(findings: Sequence[Finding], results: Results) -> list[str]:
-    """Return the table: a line for each finding, with what to do below those that are not well; then the matrix."""
+    """Return the table: a line for each finding, below problems what to do about them; then the matrix."""
     of, tried = len(results.known), _tried(results)
     rows = [("RESULT", "CHECK", "WHERE", "FOUND")]
     details: dict[int, list[str]] = {}
@@ -57,7 +57,7 @@ def report(findings: Sequence[Finding], results: Results) -> list[str]:
         rows += [("", "", location, "") for location in locations[1:]]
         if finding.severity != OK:
             details[len(rows) - 1] = [f"right: {printable(finding.expected)}", f"next:  {printable(finding.advice)}"]
-    # Only what stands in columns is aligned; the last one is as long as it is.
+    # Only text in columns is aligned; the last column is as long as it is.
     lines = []
     for number, line in enumerate(table(rows)):
         lines += [line, *(f"         {detail}" for detail in details.get(number, ()))]
@@ -72,7 +72,7 @@ def report(findings: Sequence[Finding], results: Results) -> list[str]:
 
 
 def problems_of(findings: Sequence[Finding], results: Results, strict: bool) -> list[str]:
-    """Return what preflight fails for, a line for each finding. strict: for warnings as well."""
+    """Return the problems for which preflight fails, a line for each finding. strict: warnings are problems as well."""
     tried = _tried(results)
     lines = []
     for finding in findings:
@@ -85,7 +85,7 @@ def problems_of(findings: Sequence[Finding], results: Results, strict: bool) -> 
 
 
 def _tried(results: Results) -> dict[bool, list[Pair]]:
-    """Return the pairs that were tried, and those that were to be measured, by whether they are of the matrix."""
+    """Return the pairs that were tested, and those that were to be measured, by whether they are of the matrix."""
     measured = [measurement.pair for measurement in results.measured] + list(results.unmeasured)
     return {False: results.tried(), True: measured}
 

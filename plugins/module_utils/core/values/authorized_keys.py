@@ -4,8 +4,8 @@
 """The public keys with which a session's owner logs in, checked as far as that is possible without any key library.
 
 A key is a line of authorized_keys without options (sshd(8)): its type, its content in base64, a comment. The content
-begins with the type once more, and consists of as many fields as the type has (RFC 4253 section 6.6, RFC 5656 section
-3.1, RFC 8709 section 4; for keys on a security token OpenSSH's PROTOCOL.u2f).
+begins with the type again, and consists of as many fields as the type has (RFC 4253 section 6.6, RFC 5656 section 3.1,
+RFC 8709 section 4; for keys on a security token OpenSSH's PROTOCOL.u2f).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .errors import InvalidInput, Problem, show
 
 ED25519_BYTES = 32
 LEAST_RSA_BITS = 2048
-"""What OpenSSH's manual calls sufficient at the least; shorter keys can be computed from the public key."""
+"""The least number of bits that OpenSSH's manual calls sufficient; shorter keys can be broken."""
 MOST_RSA_BITS = 16384
-"""The longest that OpenSSH takes."""
+"""The longest that OpenSSH accepts."""
 CURVES = {"nistp256": 32, "nistp384": 48, "nistp521": 66}
 """Bytes of a coordinate on each curve."""
 TYPES = (
@@ -37,7 +37,7 @@ MAXIMUM_COMMENT = 256
 
 HIDDEN = "(value not shown)"
 _PRIVATE = ("PRIVATE KEY", "PuTTY-User-Key-File", "b3BlbnNzaC1rZXktdjE", "SSH PRIVATE KEY FILE")
-"""What is in private keys and in no public one: their first lines, and the first bytes of OpenSSH's form in base64."""
+"""Text that only private keys contain: their first lines, and the first bytes of OpenSSH's form in base64."""
 _FORM = "It must be a public key as a file ending in .pub holds it: its type, its content, and if you like a comment."
 
 
@@ -56,7 +56,7 @@ class PublicKey:
 
     @property
     def fingerprint(self) -> str:
-        """What ``ssh-keygen -l`` shows of it."""
+        """The fingerprint that ``ssh-keygen -l`` shows."""
         digest = hashlib.sha256(base64.b64decode(self.blob)).digest()
         return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
@@ -64,7 +64,7 @@ class PublicKey:
 def parse_authorized_keys(variable: str, value: object) -> tuple[PublicKey, ...]:
     """Return the different keys of *value*, a list or text with one a line, sorted.
 
-    Raises InvalidInput with every problem. None of them repeats what may be a private key, or a line of one.
+    Raises InvalidInput with every problem. None of them repeats a value that may be a private key, or a line of one.
     """
     if isinstance(value, str):
         entries: list[object] = list(value.splitlines())
@@ -102,7 +102,7 @@ def parse_authorized_keys(variable: str, value: object) -> tuple[PublicKey, ...]
 
 
 def _parse_key(entry: object) -> PublicKey:
-    """Return the key of one line. Raises ValueError in words that hold no more of it than its type."""
+    """Return the key of one line. Raises ValueError with a message that contains no more of it than its type."""
     if not isinstance(entry, str):
         raise ValueError(_FORM)
     kind, _space, rest = entry.strip().partition(" ")
@@ -127,7 +127,7 @@ def _parse_key(entry: object) -> PublicKey:
 
 
 def _fields(content: bytes) -> Iterator[bytes]:
-    """Yield the strings that a key consists of (RFC 4251 section 5). Raises ValueError where one is cut off."""
+    """Yield the strings that a key consists of (RFC 4251 section 5). Raises ValueError if one is cut off."""
     place = 0
     while place < len(content):
         length = int.from_bytes(content[place : place + 4], "big")
@@ -139,9 +139,9 @@ def _fields(content: bytes) -> Iterator[bytes]:
 
 
 def _check_fields(kind: str, fields: list[bytes]) -> None:
-    """Raises ValueError unless the fields behind the type are those that a key of this type has."""
+    """Raise ValueError unless the fields after the type are those that a key of this type has."""
     if kind.startswith("sk-"):
-        good = len(fields) > 1 and fields[-1].startswith(b"ssh:")  # what the key is good for, as PROTOCOL.u2f has it
+        good = len(fields) > 1 and fields[-1].startswith(b"ssh:")  # the application of the key (PROTOCOL.u2f)
         fields = fields[:-1]
     else:
         good = True

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What can go wrong in the core, as exceptions that carry data.
+"""The errors of the core, as exceptions with data.
 
 Every message is one or more full sentences that name the thing, the value found, and what is allowed.
 """
@@ -25,7 +25,7 @@ _OF_HOST = {
     errno.EROFS,
     errno.ESTALE,
 }
-"""Errors of the operating system that are a host's own, whatever it was asked for."""
+"""Errors of the operating system that are a host's own fault, whatever the request was."""
 
 
 def show(value: object) -> str:
@@ -50,14 +50,13 @@ def printable(text: str) -> str:
 
 
 OUTPUT = "| "
-"""How lines of a message begin that a program of a session wrote; they are for who ran it, and for nobody else."""
+"""Beginning of lines of a message that a program of a session wrote; only the user who ran it may see them."""
 
 
 def spoken(value: Any) -> Any:
     """Return what people are shown in printable form: texts of several lines, and lists and mappings of them.
 
-    Much of it is foreign text, as what an image wrote or an engine answered, and no program decides what a terminal
-    does.
+    Much of it comes from elsewhere, such as an image or an engine, and must not control the terminal.
     """
     if isinstance(value, str):
         return value if value.isprintable() else "\n".join(map(printable, value.split("\n")))
@@ -67,7 +66,7 @@ def spoken(value: Any) -> Any:
 
 
 def message_of(error: BaseException) -> str:
-    """Return what an error says as a person reads it: without numbers, quotes or names of Python's own."""
+    """Return the message of an error for people: without numbers, quotes or names of Python's own."""
     if isinstance(error, SessionError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
@@ -77,20 +76,20 @@ def message_of(error: BaseException) -> str:
 
 
 def is_of_host(error: BaseException | None) -> bool:
-    """Tell whether an error is the host's own, so that another host would do what was asked."""
+    """Tell whether an error is the host's own fault, so that another host would carry out the request."""
     return error.errno in _OF_HOST if isinstance(error, OSError) else getattr(error, "is_of_host", False)
 
 
 def hangs(error: BaseException | None) -> bool:
-    """Tell whether an error says that something of the host did not answer at all."""
+    """Tell whether an error means that something of the host did not answer at all."""
     return bool(getattr(error, "hangs", False))
 
 
 def failed(error: BaseException) -> dict[str, Any]:
     """Return the result of a call that ended with an error.
 
-    ``sick`` says that it is the host's own, ``hangs`` that something of the host did not answer, ``refused`` that the
-    session is somebody else's, ``theirs`` which.
+    ``sick`` means that it is the host's own fault, ``hangs`` that something of the host did not answer, ``refused``
+    that the session is another user's; ``theirs`` has the ids of such sessions.
     """
     marks = {"sick": is_of_host(error), "hangs": hangs(error), "refused": isinstance(error, NotTheirs)}
     result = {"failed": True, "msg": message_of(error), **{mark: True for mark, holds in marks.items() if holds}}
@@ -99,10 +98,10 @@ def failed(error: BaseException) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with the input.
+    """One problem of the input.
 
     variable: the name of the user's variable, with the place inside it, as in ``session_mounts[1].target``.
-    value: the offending value as it was given. Secret values are left out by whoever makes the problem.
+    value: the offending value as it was given. The code that creates the problem leaves out secret values.
     message: what is allowed or what to do, as one or more full sentences.
     """
 
@@ -117,7 +116,7 @@ class Problem:
 class SessionError(Exception):
     """Base of all errors whose message is meant for the user, and is printable whatever it quotes.
 
-    is_of_host: whether another host would do what was asked. hangs: whether something of the host did not answer.
+    is_of_host: whether another host would carry out the request. hangs: whether something of the host did not answer.
     """
 
     is_of_host = False
@@ -128,7 +127,7 @@ class SessionError(Exception):
 
 
 class NotTheirs(SessionError):
-    """Sessions of a name are somebody else's. sessions: their ids."""
+    """Sessions of a name belong to another user. sessions: their ids."""
 
     def __init__(self, message: str, sessions: Iterable[str]) -> None:
         self.sessions = tuple(sessions)
@@ -153,7 +152,7 @@ class InvalidInput(CoreError):
 
 
 class PoolExhausted(CoreError):
-    """A pool of subnets, of VXLAN network identifiers or of ports has nothing left that is free."""
+    """A pool of subnets, of VXLAN network identifiers or of ports has nothing free left."""
 
     def __init__(self, variable: str, pool: str, message: str) -> None:
         self.variable = variable
@@ -165,7 +164,7 @@ class InvalidPlan(CoreError):
     """A plan that was read back is malformed, or was written by a newer release.
 
     problems: one sentence each, naming the place in the plan.
-    schema: the schema found, when the plan is refused for being newer.
+    schema: the schema found, if the plan is rejected because it is newer.
     """
 
     def __init__(self, problems: Iterable[str], schema: int | None = None) -> None:
@@ -175,7 +174,7 @@ class InvalidPlan(CoreError):
 
 
 class RenamedHost(CoreError):
-    """The inventory calls hosts otherwise than the sessions that run on them do.
+    """The inventory and the sessions that run on hosts have different names for them.
 
     problems: one host in one session each, in full sentences.
     """

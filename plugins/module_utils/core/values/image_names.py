@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the text of a reference to an image says, and when images are pulled."""
+"""Properties of a reference to an image that follow from its text, and when images are pulled."""
 
 from __future__ import annotations
 
