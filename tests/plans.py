@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host, Placement, place
 
 _SESSION = {"id": "", "name": "", "mode": "", "requested_mode": "", "size": 1, "resource_group": ""}
 _NETWORK: dict[str, Any] = {"driver": "vxlan", "name": "", "subnet": "", "interface": "eth1"}
@@ -44,3 +46,10 @@ def typed_plan(plain: Mapping[str, Any]) -> Plan:
             "replicas": [{**_REPLICA, **replica} for replica in plain.get("replicas", ())],
         }
     )
+
+
+def placed(request: Request, hosts: Sequence[Host], topology_keys: Sequence[str] = ()) -> Placement:
+    """Return where a request goes that fits."""
+    found = place(request, hosts, topology_keys)
+    assert isinstance(found, Placement)
+    return found

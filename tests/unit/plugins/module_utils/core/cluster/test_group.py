@@ -34,6 +34,7 @@ def facts(
     status: str | None,
     code: int | None = None,
     problem: str = "",
+    *,
     failed: bool = False,
     stopped: str = "",
     requeue: bool = False,
@@ -111,7 +112,7 @@ def test_a_batch_command_that_no_host_starts_ends_its_session_after_some_rounds(
         record = advance(record, "PENDING", f"{NOT_STARTED} {problem}", plan=None, hosts=(), queue=QueueTicket(1))
         record = advance(record, "RUNNING", "Its replicas were started.", plan=group.facts["h1"].records[0].plan)
         record = replace(record, hosts=("h1",))
-    group.facts["h1"] = replace(group.facts["h1"], records=[record])
+    group.facts["h1"] = replace(group.facts["h1"], records=(record,))
     found = group.cluster_state().changed[ID]
     if not is_last:
         assert found.status == "PENDING"

@@ -32,11 +32,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import call, calls_of, step
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.plans import placed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts, request
 
 OTHER = "00000000-0e04-4a3c-9d2a-53a1f7b2c8aa"
@@ -47,7 +47,7 @@ def session() -> Record:
     """Return the record of a session that runs on h1 and h2, and waits to grow there."""
     idle = typed({f"h{number}": facts(number=number) for number in (1, 2)})
     wanted = request(size=2, hosts=["h1", "h2"])
-    plan = build_plan(wanted, place(wanted, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    plan = build_plan(wanted, placed(wanted, hosts_from_facts(idle, {})), SESSION, idle, Settings())
     record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
     return replace(record, growth=Growth(request(size=4, hosts=["h1", "h2"]).to_dict(), 1))
 
@@ -78,9 +78,10 @@ def pair(**names: str) -> GroupFacts:
     """Return the session's hosts; names: by what the inventory calls a host what the session does."""
     record = session()
     replicas = {replica["host"]: replica["name"] for replica in record.plan["replicas"]}
-    return group(
-        **{name: host(int(called[1]), called, record, replica=replicas[called]) for name, called in names.items()}
-    )
+    hosts: dict[str, Any] = {
+        name: host(int(called[1]), called, record, replica=replicas[called]) for name, called in names.items()
+    }
+    return group(**hosts)
 
 
 def test_all_that_a_record_says_of_hosts_is_in_the_inventory_s_names() -> None:

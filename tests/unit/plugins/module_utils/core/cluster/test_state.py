@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.state import (
@@ -13,6 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
     LINK,
     NETWORK,
     STATE,
+    Conflict,
     Removal,
     Renamed,
     cluster_state,
@@ -346,13 +348,14 @@ def test_a_note_of_a_session_that_may_be_anywhere_is_no_leak() -> None:
     stub = stub_of(running("h1", "h2"))
     assert_untouched({"h1": host(), "h3": host(stub)}, ("h2",))
     assert_untouched({"h1": host(), "h3": host(stub)})  # h2 has left the group
-    for part in ({"kinds": CONTAINER}, {"kinds": STATE}, {"stage": COMMITTED}):
+    parts: list[dict[str, Any]] = [{"kinds": CONTAINER}, {"kinds": STATE}, {"stage": COMMITTED}]
+    for part in parts:
         assert_untouched({"h1": host(), "h2": host(**part), "h3": host(stub)})
     assert_untouched({"h1": host(), "h2": host(running("h1", "h2")), "h3": host(stub)})
 
 
 @pytest.mark.parametrize("part", [{"kinds": NETWORK}, {"kinds": f"{LINK} {STATE}"}, {"stage": COMMITTED}])
-def test_what_no_record_explains_is_a_leak_once_every_host_was_asked(part: dict[str, str]) -> None:
+def test_what_no_record_explains_is_a_leak_once_every_host_was_asked(part: dict[str, Any]) -> None:
     facts = {"h1": host(**part), "h2": host()}
     cluster = cluster_state(facts)
     assert removed(cluster.leaked) == {"h1": False}
@@ -430,11 +433,13 @@ def test_two_contents_of_one_revision_are_a_conflict_in_which_nothing_is_touched
 ) -> None:
     base = running("h1", "h2")
     one, other = (replaced(base, *hosts, witnesses=witnesses) for hosts in (("h1", "h3"), ("h2", "h4")))
-    parts = {"kinds": f"{CONTAINER} {NETWORK}", "stage": COMMITTED}
+    parts: dict[str, Any] = {"kinds": f"{CONTAINER} {NETWORK}", "stage": COMMITTED}
     facts = {"h1": host(one, **parts), "h2": host(other, **parts), "h3": host(one, **parts), "h4": host(other, **parts)}
     cluster = cluster_state(dict(list(facts.items())[::order]), unreachable=("h5",))
     assert (cluster.orphaned, cluster.leaked, cluster.stubs, cluster.changed) == ({}, {}, {}, {})
-    assert sorted(cluster.conflicts[A].sides) == [(("h1", "h3"), ("h1", "h3")), (("h2", "h4"), ("h2", "h4"))]
+    conflict = cluster.conflicts[A]
+    assert isinstance(conflict, Conflict)
+    assert sorted(conflict.sides) == [(("h1", "h3"), ("h1", "h3")), (("h2", "h4"), ("h2", "h4"))]
     assert str(cluster.conflicts[A]).startswith(
         f"Session train ({A}) was changed in two ways at once, in revision {one.revision}: it runs on "
     )

@@ -43,7 +43,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import Shares
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
@@ -53,6 +52,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.value
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.plans import placed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import IMAGE
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts as host
 
@@ -77,7 +77,7 @@ def planner(
     settings: Settings | None = None,
     **hosts: dict[str, Any],
 ) -> ChangePlanner:
-    results = {
+    results: dict[str, dict[str, Any]] = {
         **{name: {"host": facts} for name, facts in hosts.items()},
         **{name: {"unreachable": True} for name in unreachable},
     }
@@ -103,7 +103,7 @@ def waiting(wanted: Request) -> Record:
 def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(stage: str, status: str) -> None:
     wanted = request(size=3)
     idle = {"h1": host(), "h2": host(number=2)}
-    found = place(wanted, hosts_from_facts(typed(idle), {}))
+    found = placed(wanted, hosts_from_facts(typed(idle), {}))
     plan = build_plan(wanted, found, SESSION, typed(idle), Settings())
     claims = claims_of(plan)
     record = prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan))
@@ -147,7 +147,7 @@ def test_what_only_another_host_says_is_compared_with_what_the_site_grants(known
     claimed = {key: {"cluster_compute_accelerators": {"gpu": ["/dev/sda"]}} for key in idle}
     hosts = hosts_from_facts(typed(idle), claimed)
     free = {each.name: each.free_devices for each in hosts}
-    plan = build_plan(wanted, place(wanted, hosts), SESSION, typed(idle), Settings(), free_devices=free)
+    plan = build_plan(wanted, placed(wanted, hosts), SESSION, typed(idle), Settings(), free_devices=free)
     record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
     own = [] if known == "nothing" else [replace(record, revision=1) if known == "an older one" else record]
     launch = planner(wanted, h1=host(record), h2=host(*own, number=2))
@@ -173,10 +173,13 @@ def test_a_host_whose_default_runtime_has_changed_is_left_out() -> None:
 def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
     idle = {"h1": host()}
     before = request(authorized_keys=KEYS[0])
-    plan = build_plan(before, place(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = build_plan(before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
-    settings = {"its keys": {"authorized_keys": KEYS}, "its port as well": {"authorized_keys": KEYS, "ssh_port": 5}}
+    settings: dict[str, dict[str, Any]] = {
+        "its keys": {"authorized_keys": KEYS},
+        "its port as well": {"authorized_keys": KEYS, "ssh_port": 5},
+    }
     answer = planner(request(**settings.get(changed, {})), h1=host(record, held=held)).run(cleaned_up=True)
     if changed != "its keys":
         assert answer["status"] == "DIFFERENT"
@@ -196,14 +199,15 @@ def test_no_session_is_launched_where_hosts_have_changed_their_names(queued: boo
     """Before anything is cleaned up, and without a session from the queue leaving it."""
     idle = {"h1": host()}
     before = request(name="demo")
-    plan = build_plan(before, place(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = build_plan(before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
     for wanted in (before, request(name="other")):
         with pytest.raises(RenamedHost, match="node1 is h1 in session demo"):
             planner(wanted, node1=here, h1=host()).decide(None, queued, cleaned_up=False)
         for name in ("h1", "node1"):
-            found = planner(wanted, **{name: here}).decide(None, queued, cleaned_up=False)
+            hosts: dict[str, Any] = {name: here}
+            found = planner(wanted, **hosts).decide(None, queued, cleaned_up=False)
             assert (found["status"], found["hosts"]) == ("SCHEDULED", [name])
 
 
@@ -216,7 +220,7 @@ def test_a_port_of_the_site_is_refused_before_anything_is_placed() -> None:
 def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> None:
     idle = {"h1": host()}
     before = request(size=2, cpus="0.5", memory="256m", env={"GREETING": "hello"})
-    plan = build_plan(before, place(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = build_plan(before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     wanted = request(size=1, cpus="0.5", memory="128m", env={"GREETING": "s3cret"})
@@ -233,7 +237,7 @@ def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> 
 def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path) -> None:
     idle = {"h1": host()}
     wanted = request(image_archive=str(tmp_path / "gone.tar"))
-    plan = build_plan(wanted, place(wanted, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = build_plan(wanted, placed(wanted, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     plan = replace(plan, images={"busybox": PinnedImage(None, {"h1": IMAGE})})
     record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
@@ -298,7 +302,7 @@ def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str)
 def running(wanted: Request, **others: Any) -> tuple[Record, dict[str, Any]]:
     """Return the record of a session of alice's that runs, and its host."""
     idle = {"h1": host()}
-    plan = build_plan(wanted, place(wanted, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = build_plan(wanted, placed(wanted, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     record = started(prepared(new_record(SESSION, "alice", wanted.to_dict(), **others), encode(plan)))
     return record, host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)])
 
@@ -352,7 +356,7 @@ def test_others_leave_it_its_owners(asker: Asker) -> None:
 
 def test_nobody_it_is_shared_with_shares_it_with_others_by_naming_its_owner() -> None:
     _record, here = running(request(), shared_with=["bob"])
-    given = {"owner": "alice", "shared_with": ("bob", "eve"), "h1": here}
+    given: dict[str, Any] = {"owner": "alice", "shared_with": ("bob", "eve"), "h1": here}
     found = planner(request(), asker=Asker("bob", is_admin=False), **given).run(cleaned_up=True)
     assert found["record"]["shared_with"] == ["bob"]
     for asker in (Asker("alice", is_admin=False), ADMIN):

@@ -9,9 +9,9 @@ import copy
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.plans import placed
 
 GIB = 1024**3
 SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
@@ -76,6 +76,5 @@ def path_facts(path, **changes):
 def make_plan(request=None, facts=None, session_id=SESSION, current=None, site=None):
     request = make_request(size=4, cpus=2) if request is None else request
     facts = make_facts(paths={m.source: path_facts(m.source) for m in request.mounts}) if facts is None else facts
-    placement = place(request, hosts_from_facts(typed(facts), {}, request.name))
-    assert isinstance(placement, Placement)
+    placement = placed(request, hosts_from_facts(typed(facts), {}, request.name))
     return build_plan(request, placement, session_id, typed(facts), site or Settings(), current, inventory=ALLOWED)

@@ -73,9 +73,9 @@ def busy_pools(draw):
 def test_chosen_subnets_are_free_and_found_if_there_are_any(case, count, replicas, seed):
     pool, in_use = case
     prefix = prefix_for(replicas)
-    pool_network = ipaddress.ip_network(pool)
-    taken = [ipaddress.ip_network(text, strict=False) for text in in_use]
-    taken = [network for network in taken if network.version == 4 and network.prefixlen]
+    pool_network = ipaddress.IPv4Network(pool)
+    seen = [ipaddress.ip_network(text, strict=False) for text in in_use]
+    taken = [network for network in seen if isinstance(network, ipaddress.IPv4Network) and network.prefixlen]
     candidates = list(pool_network.subnets(new_prefix=prefix)) if prefix >= pool_network.prefixlen else []
     free = [subnet for subnet in candidates if not any(subnet.overlaps(network) for network in taken)]
     if len(free) < count:

@@ -18,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.plans import placed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     ALLOWED,
     KEY,
@@ -47,7 +48,7 @@ def test_mounts_that_are_missing_are_named_with_their_hosts():
 def test_with_a_placement_only_its_hosts_count():
     request = make_request(size=2, cpus=2, mounts="/srv/a:/a", ports="80")
     facts = make_facts(2, paths={"/srv/a": path_facts("/srv/a")})
-    placement = place(request, hosts_from_facts(typed(facts), {}))
+    placement = placed(request, hosts_from_facts(typed(facts), {}))
     assert placement.hosts == ("h1",)
     facts["h2"]["paths"]["/srv/a"] = path_facts("/srv/a", kind="missing")
     facts["h2"]["ports"] = [{"address": "0.0.0.0", "port": 80, "protocol": "tcp"}]
@@ -70,7 +71,7 @@ def test_with_a_placement_only_its_hosts_count():
 def test_ports_that_are_taken(port, address, protocol, taken):
     request = make_request(ports=port)
     facts = make_facts(1, ports=[{"address": address, "port": 80, "protocol": protocol}])
-    placement = place(request, hosts_from_facts(typed(facts), {}))
+    placement = placed(request, hosts_from_facts(typed(facts), {}))
     if not taken:
         check_request_against_hosts(request, typed(facts), placement)
         return
@@ -123,7 +124,7 @@ def test_addresses_that_the_host_has(address):
     facts = make_facts(2)
     facts["h1"]["addresses"] = ["192.0.2.1", "2001:db8::1"]
     check_request_against_hosts(request, typed(facts))
-    check_request_against_hosts(request, typed(facts), place(request, hosts_from_facts(typed(facts), {})))
+    check_request_against_hosts(request, typed(facts), placed(request, hosts_from_facts(typed(facts), {})))
 
 
 @pytest.mark.parametrize("address", ["192.0.2.2", "::1"])
@@ -135,7 +136,7 @@ def test_an_address_that_the_host_does_not_have(address):
         check_request_against_hosts(request, typed(facts))
     facts["h2"]["addresses"] = [address]
     check_request_against_hosts(request, typed(facts))
-    placement = place(request, hosts_from_facts(typed(facts), {}))
+    placement = placed(request, hosts_from_facts(typed(facts), {}))
     assert placement.hosts == ("h1",)
     hint = "Hosts that have it: h2; name one in session_hosts."
     with pytest.raises(InvalidInput, match=f"{named}main1 would run on h1, which does not have this address. {hint}"):
@@ -147,7 +148,7 @@ def test_an_address_that_the_host_does_not_have(address):
 def test_a_container_name_that_another_session_has():
     request = make_request(name="a", roles=[{"name": "main"}, {"name": "b-sub", "replicas": 1}])
     facts = make_facts(1, containers=[{"name": "a-b-sub1", "session_name": "a-b", "cpus": 0, "memory": 0}])
-    placement = place(request, hosts_from_facts(typed(facts), {}))
+    placement = placed(request, hosts_from_facts(typed(facts), {}))
     with pytest.raises(InvalidInput, match="would be a-b-sub1, which session a-b has on h1"):
         check_request_against_hosts(request, typed(facts), placement)
     facts["h1"]["containers"][0]["session_name"] = "a"
@@ -157,7 +158,7 @@ def test_a_container_name_that_another_session_has():
 def test_a_container_name_that_somebody_else_has():
     request = make_request(name="a", size=2)
     facts = make_facts(1, foreign_containers=["a-sub2", "a-other"])
-    placement = place(request, hosts_from_facts(typed(facts), {}))
+    placement = placed(request, hosts_from_facts(typed(facts), {}))
     check_request_against_hosts(request, typed(facts), placement)
     facts["h1"]["foreign_containers"].append("a-sub1")
     with pytest.raises(InvalidInput, match="would be a-sub1, which somebody else has on h1 already"):
@@ -189,15 +190,17 @@ def test_shortfall_table():
 def test_shortfall_where_nothing_fits():
     facts = make_facts(1)
     facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 4000, "memory": 0}]
-    lines = render_shortfall(place(make_request(cpus=2), hosts_from_facts(typed(facts), {})))
+    result = place(make_request(cpus=2), hosts_from_facts(typed(facts), {}))
+    assert isinstance(result, Shortfall)
+    lines = render_shortfall(result)
     assert lines[0].startswith("1 replica asked, mode single-node: not enough room now. Asked per host is the whole")
     assert lines[-1] == "Not even main1 fits now."
 
 
 def test_shortfall_of_very_many_hosts_is_cut():
-    lines = render_shortfall(
-        place(make_request(size=9, mode="single-node"), hosts_from_facts(typed(make_facts(300)), {}))
-    )
+    result = place(make_request(size=9, mode="single-node"), hosts_from_facts(typed(make_facts(300)), {}))
+    assert isinstance(result, Shortfall)
+    lines = render_shortfall(result)
     assert lines[1] == "Of 300 hosts the first 100 in inventory order are shown."
     assert len({line.split()[0] for line in lines if re.match(r"h\d", line)}) == 100
     assert any(line.startswith("all hosts") for line in lines)

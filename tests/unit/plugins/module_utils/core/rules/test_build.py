@@ -35,7 +35,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import environments
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
     InvalidInput,
@@ -44,6 +43,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.value
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import PINNED
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.plans import placed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     GIB,
     KEY,
@@ -63,8 +63,8 @@ def test_a_multi_node_plan():
     subnet, vni = plan.network.subnet, plan.network.vni
     assert plan.network == Network("vxlan", "cc-3614fdf3", subnet, "eth1", 1450, vni, 4789, "ccx3614fdf3", None)
     assert 4096 <= vni <= 16777215
-    network = ipaddress.ip_network(subnet)
-    assert network.subnet_of(ipaddress.ip_network("10.213.0.0/16"))
+    network = ipaddress.IPv4Network(subnet)
+    assert network.subnet_of(ipaddress.IPv4Network("10.213.0.0/16"))
     assert network.prefixlen == 28
     egress = ipaddress.ip_network(plan.egress.subnet)
     assert plan.egress.name == "cc-3614fdf3-egress"
@@ -142,19 +142,20 @@ def test_an_encrypted_session_has_a_tunnel_where_it_spans_hosts():
     with pytest.raises(PoolExhausted, match="has no free port left"):  # overlays in plain have it
         make_plan(request, facts, site=Settings(vxlan_port=61003, encrypted_ports="61003-61003"))
     again = build_plan(
-        request, place(request, hosts_from_facts(typed(facts), {})), SESSION, typed(facts), Settings(), plan
+        request, placed(request, hosts_from_facts(typed(facts), {})), SESSION, typed(facts), Settings(), plan
     )
+    assert again.network is not None
     assert again.network.port == 61003
     for change in ({"encryption": "Its kernel has no WireGuard."}, {"encryption": "x"}):
         facts["h2"].update(change)
         with pytest.raises(InvalidInput, match="Host h2 cannot do it: ") as error:
-            check_request_against_hosts(request, typed(facts), place(request, hosts_from_facts(typed(facts), {})))
+            check_request_against_hosts(request, typed(facts), placed(request, hosts_from_facts(typed(facts), {})))
         assert [problem.variable for problem in error.value.problems] == ["session_encrypted"]
     del facts["h2"]["encryption"]  # who was not asked has not said that it can
     with pytest.raises(InvalidInput, match="Host h2 cannot do it: Nobody looked"):
-        check_request_against_hosts(request, typed(facts), place(request, hosts_from_facts(typed(facts), {})))
+        check_request_against_hosts(request, typed(facts), placed(request, hosts_from_facts(typed(facts), {})))
     plain = make_request(size=4, cpus=2)
-    check_request_against_hosts(plain, typed(facts), place(plain, hosts_from_facts(typed(facts), {})))
+    check_request_against_hosts(plain, typed(facts), placed(plain, hosts_from_facts(typed(facts), {})))
     with pytest.raises(PoolExhausted, match="cluster_compute_encrypted_ports 61002-61002 has no free port left"):
         make_plan(request, facts, site=Settings(encrypted_ports="61002-61002"))
 
@@ -162,7 +163,7 @@ def test_an_encrypted_session_has_a_tunnel_where_it_spans_hosts():
 def test_on_one_host_nothing_has_to_be_encrypted():
     facts = make_facts(encryption="Its kernel has no WireGuard.")
     request = make_request(size=2, cpus=2, encrypted=True)
-    check_request_against_hosts(request, typed(facts), place(request, hosts_from_facts(typed(facts), {})))
+    check_request_against_hosts(request, typed(facts), placed(request, hosts_from_facts(typed(facts), {})))
     plan = make_plan(request, facts)
     assert plan.network.tunnel is None
     assert plan.hosts["h1"].tunnel_address is None
@@ -355,7 +356,7 @@ def test_pinned_replicas_get_whole_cores_and_the_memory_of_their_nodes():
     def planned(**more):
         request = make_request(roles=roles, pin_cpus=True, **more)
         hosts = hosts_from_facts(typed(facts), {})
-        found = place(request, hosts)
+        found = placed(request, hosts)
         plan = build_plan(request, found, SESSION, typed(facts), Settings(), free_devices={"h1": hosts[0].free_devices})
         validate_plan(encode(plan))
         assert sorted(name for _kind, names in claims_of(plan)["h1"].devices for name in names) == sorted(
@@ -435,7 +436,7 @@ def test_pinned_replicas_get_whole_cores_and_the_memory_of_their_nodes():
     request = make_request(roles=roles, pin_cpus=True)
     hosts = hosts_from_facts(typed(facts), {})
     free = {"h1": hosts[0].free_devices}
-    plan = build_plan(request, place(request, hosts), SESSION, typed(facts), Settings(), free_devices=free)
+    plan = build_plan(request, placed(request, hosts), SESSION, typed(facts), Settings(), free_devices=free)
     for key, value, problem in (
         ("devices", {PINNED: ["1", "5"]}, "There are 2 pinned CPUs of main1 where at least 3 are expected."),
         ("memory_nodes", ["0"], "replicas[0].memory_nodes[0] is '0', where a whole number is expected."),
@@ -457,7 +458,7 @@ def test_replicas_get_certain_devices_in_rank_order():
         typed(facts), {"h1": {"cluster_compute_accelerators": {"gpu": names}, "cluster_compute_cpus": 3}}
     )
     free = {"h1": hosts[0].free_devices}
-    plan = build_plan(request, place(request, hosts), SESSION, typed(facts), Settings(), free_devices=free)
+    plan = build_plan(request, placed(request, hosts), SESSION, typed(facts), Settings(), free_devices=free)
     assert [replica.devices for replica in plan.replicas] == [
         {"gpu": ("/dev/a",), PINNED: ("2",)},
         {"gpu": ("/dev/b+/dev/c",), PINNED: ("1",)},

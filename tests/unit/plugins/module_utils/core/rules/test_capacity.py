@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
     COMMITTED,
@@ -33,7 +35,7 @@ def test_hosts_from_facts():
     ]
     facts["h2"]["containers"] = [{"name": "y", "session_name": "y", "cpus": 99000, "memory": 99 * GIB}]
     facts["h3"]["usable"] = False
-    inventory = {
+    inventory: dict[str, Any] = {
         "h1": {
             "cluster_compute_reserved_cpus": "500m",
             "cluster_compute_reserved_memory": "2g",

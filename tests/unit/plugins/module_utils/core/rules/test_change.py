@@ -75,13 +75,13 @@ def change(plan: Plan, request: Request, facts, evicted=(), lost_hosts=(), keys=
     """Return the plan of a session that becomes what *request* says, by the facts of the hosts that are left."""
     target = target_of(plan, request, evicted)
     there = facts_beside(facts, plan, lost_hosts)
-    homes = {}
+    homes: dict[str, str] | Shortfall = {}
     if target.homeless:
         hosts = hosts_from_facts(there, inventory or {})
         homes = find_places(plan, request, target, hosts, there, keys, list(facts))
-        assert not isinstance(homes, Shortfall), homes
+    assert not isinstance(homes, Shortfall), homes
     free = {host.name: host.free_devices for host in hosts_from_facts(there, inventory or {})}
-    fenced = [plan.hosts[host].underlay_address for host in lost_hosts]
+    fenced = [address for host in lost_hosts if (address := plan.hosts[host].underlay_address)]
     return changed_plan(plan, request, target, homes, there, Settings(), free, inventory or {}, fenced)
 
 
@@ -109,6 +109,7 @@ def test_new_replicas_come_last_and_go_where_the_session_is():
     fewer = change(more, make_request(size=1, cpus=2, mode="multi-node"), facts)
     kept(more, fewer)
     assert list(fewer.hosts) == ["h1"]
+    assert fewer.network is not None
     assert fewer.network.driver == "vxlan"
     assert fewer.session.mode == "single-node"
 
@@ -328,6 +329,7 @@ def test_what_is_claimed_beyond():
     more = change(more, make_request(size=5, cpus=2), facts)
     new = claims_of(more)
     fresh = claim_beyond(new["h3"], None, CHANGE)
+    assert fresh is not None
     assert fresh.session_name == "demo+"
     assert (fresh.vni, fresh.subnets) == (new["h3"].vni, new["h3"].subnets)
 
@@ -342,7 +344,8 @@ def test_any_series_of_changes_is_a_series_of_good_plans(data):
     size = data.draw(st.integers(1, max(1, min(capacity, 13) - 1)))
     plan = make_plan(make_request(size=size, **values), facts)
     for _step in range(data.draw(st.integers(1, 5))):
-        moved, lost_hosts = (), ()
+        moved: tuple[str, ...] = ()
+        lost_hosts: tuple[str, ...] = ()
         if data.draw(st.booleans()) and len(plan.hosts) > 1:
             lost_hosts = (data.draw(st.sampled_from(sorted(plan.hosts))),)
             moved = tuple(entry.name for entry in plan.on(lost_hosts[0]))
@@ -363,7 +366,7 @@ def test_any_series_of_changes_is_a_series_of_good_plans(data):
         if isinstance(homes, Shortfall):
             size = len(plan.replicas)
             continue
-        fenced = [plan.hosts[host].underlay_address for host in lost_hosts]
+        fenced = [address for host in lost_hosts if (address := plan.hosts[host].underlay_address)]
         after = changed_plan(plan, request, target, homes, there, Settings(), {}, {}, fenced)
         kept(plan, after, moved)
         used: dict[str, int] = {}

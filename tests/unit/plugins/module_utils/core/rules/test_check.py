@@ -46,7 +46,7 @@ def test_everything_that_is_changed_is_noticed(encrypted):
             yield path, node
 
     # Free to be anything of its kind: numbers chosen from pools, what hosts report, and user's own values.
-    free = {("network", "vni"), ("network", "mtu"), ("network", "port"), ("egress", "subnet")}
+    free: set[tuple[str, ...]] = {("network", "vni"), ("network", "mtu"), ("network", "port"), ("egress", "subnet")}
     free |= {("request", "priority"), ("request", "master_port"), ("request", "restart_limit")}
     if encrypted:
         free |= {("network", "tunnel", "vxlan_port")}

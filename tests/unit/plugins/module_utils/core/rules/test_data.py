@@ -222,6 +222,7 @@ def test_site_variables():
     assert drivers_of({"h1": {DRIVERS: []}}, "h1") == ()
     with pytest.raises(InvalidInput, match=f"{ROOTS} of host h1 is 'srv'.*absolute paths"):
         roots_of({"h1": {ROOTS: "srv"}}, "h1")
+    bad: object
     for bad in (["srv"], ["/srv/.."], 5, [{}]):
         with pytest.raises(InvalidInput, match=f"{ROOTS} of host h1"):
             roots_of({"h1": {ROOTS: bad}}, "h1")

@@ -162,7 +162,7 @@ def test_classes_are_declared_or_detected() -> None:
     assert detected_classes(declared) == {"gpu": "nvidia", "fpga": "vendor.com/fpga"}
     assert detected_classes("nvidia") == detected_classes(None) == {}
     del declared["wrong"], declared["odd"]
-    found = {"gpu": {"names": ["GPU-1", "GPU-2"], "paths": {}}, "fpga": {"names": [], "paths": {}}}
+    found: dict[str, Any] = {"gpu": {"names": ["GPU-1", "GPU-2"], "paths": {}}, "fpga": {"names": [], "paths": {}}}
     assert _devices(declared, **found) == (("card", ("/dev/a",)), ("gpu", ("GPU-1", "GPU-2")))
     assert _devices(declared) == (("card", ("/dev/a",)),), "a host that was not asked"
     assert _devices({"x": ["vendor.com/x=a-1", "vendor.com/x=b"]}) == (("x", ("vendor.com/x=a-1", "vendor.com/x=b")),)

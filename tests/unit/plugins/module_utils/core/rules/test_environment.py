@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
@@ -101,7 +102,7 @@ def test_who_may_read_the_memory_of_another_process(capabilities, is_filtered, s
 def test_open_mpi_reads_no_memory_of_others_only_where_it_may_not_and_the_user_says_nothing():
     name = "OMPI_MCA_btl_vader_single_copy_mechanism"
     place = {"replica": "main1", "role": "main", "index": 1, "rank": 0, "local_rank": 0, "node_rank": 0}
-    own = {**place, "kernel_id": SESSION, "host": "node-a"}
+    own: dict[str, Any] = {**place, "kernel_id": SESSION, "host": "node-a"}
     assert NO_SINGLE_COPY.keys() <= ADVICE_NAMES
     assert not NO_SINGLE_COPY.keys() & replica_environment(session(), **own).keys()
     assert replica_environment(session(), **own, single_copy=False).items() >= NO_SINGLE_COPY.items()
@@ -173,7 +174,15 @@ def test_where_it_is_asked_for_each_replica_is_a_task_of_a_job_of_slurm() -> Non
     session = SessionEnvironment(
         SESSION, "multi-node", ("main1", "sub1", "sub2"), (("main", 1), ("sub", 2)), 4000, "eth1", True
     )
-    given = {"role": "sub", "index": 2, "rank": 2, "local_rank": 0, "node_rank": 1, "kernel_id": SUB2, "host": "h"}
+    given: dict[str, Any] = {
+        "role": "sub",
+        "index": 2,
+        "rank": 2,
+        "local_rank": 0,
+        "node_rank": 1,
+        "kernel_id": SUB2,
+        "host": "h",
+    }
     environment = replica_environment(session, replica="sub2", **given)
     assert {name: value for name, value in environment.items() if name in SLURM_NAMES} == {
         "SLURM_JOB_ID": str(int(SESSION[:7], 16)),
@@ -333,7 +342,14 @@ def test_no_file_with_a_nul():
     ],
 )
 def test_cards_that_a_replica_sees(devices, user, nvidia, cuda):
-    where = {"index": 1, "rank": 0, "local_rank": 0, "node_rank": 0, "kernel_id": SESSION, "host": "node-a"}
+    where: dict[str, Any] = {
+        "index": 1,
+        "rank": 0,
+        "local_rank": 0,
+        "node_rank": 0,
+        "kernel_id": SESSION,
+        "host": "node-a",
+    }
     environment = replica_environment(session(), replica="main1", role="main", devices=devices, user=user, **where)
     assert (environment["NVIDIA_VISIBLE_DEVICES"], environment.get("CUDA_VISIBLE_DEVICES")) == (nvidia, cuda)
 

@@ -39,8 +39,8 @@ NAME = "registry.example/train:1"
 PINNED = f"registry.example/train@{DIGEST}"
 
 
-def host(image: str | None = None, digests: tuple[str, ...] = (), **engine: str) -> dict[str, Any]:
-    engine = {"architecture": "x86_64", "image_store": "docker", **engine}
+def host(image: str | None = None, digests: tuple[str, ...] = (), **more: str) -> dict[str, Any]:
+    engine = {"architecture": "x86_64", "image_store": "docker", **more}
     machine = {"x86_64": "amd64", "aarch64": "arm64"}[engine["architecture"]]
     known = None if image is None else {"id": image, "digests": list(digests), "architecture": machine}
     return {"engine": engine, "images": {NAME: known}}
@@ -139,7 +139,7 @@ def test_different_images_by_one_name_are_refused_with_hosts_and_ids(policy: str
 
 
 def test_the_registry_is_asked_once_where_nobody_has_it() -> None:
-    facts = {"h1": host(), "h2": host(), "h3": host(TWO)}
+    facts: dict[str, Any] = {"h1": host(), "h2": host(), "h3": host(TWO)}
     need = need_of(**facts)
     assert (need.asks, need.fetches) == ("h1", ["h1", "h2"])
     need.resolved(DIGEST, "", typed(facts))
@@ -152,7 +152,7 @@ def test_the_registry_is_asked_once_where_nobody_has_it() -> None:
 
 
 def test_always_lets_the_registry_decide() -> None:
-    facts = {"h1": host(ONE, (PINNED,)), "h2": host(TWO), "h3": host()}
+    facts: dict[str, Any] = {"h1": host(ONE, (PINNED,)), "h2": host(TWO), "h3": host()}
     need = need_of(ALWAYS, 3, **facts)
     assert (need.asks, need.fetches) == ("h1", ["h1", "h2", "h3"])
     need.resolved(DIGEST, "", typed(facts))
@@ -188,13 +188,16 @@ def test_who_is_not_in_the_session_does_not_keep_it_from_running() -> None:
 
 
 def test_a_digest_needs_no_question() -> None:
-    facts = {"h1": host(), "h2": host()}
+    facts: dict[str, Any] = {"h1": host(), "h2": host()}
     need = need_of(ALWAYS, reference=PINNED, **facts)
     assert (need.asks, need.pulls, need.digest) == (None, True, PINNED)
 
 
 def test_an_id_is_only_handed_on() -> None:
-    facts = {"h1": {**host(), "images": {ONE: {"id": ONE, "digests": [], "architecture": "amd64"}}}, "h2": host()}
+    facts: dict[str, Any] = {
+        "h1": {**host(), "images": {ONE: {"id": ONE, "digests": [], "architecture": "amd64"}}},
+        "h2": host(),
+    }
     need = need_of(reference=ONE, **facts)
     assert (need.asks, need.pulls, need.senders("h2")) == (None, False, ["h1"])
     nobody = need_of(reference=ONE, h1=host(), h2=host())
@@ -202,14 +205,14 @@ def test_an_id_is_only_handed_on() -> None:
 
 
 def test_an_image_for_another_machine_is_refused() -> None:
-    facts = {"h1": {**host(ONE), "engine": {"architecture": "aarch64", "image_store": "docker"}}}
+    facts: dict[str, Any] = {"h1": {**host(ONE), "engine": {"architecture": "aarch64", "image_store": "docker"}}}
     with pytest.raises(InvalidInput, match="amd64, and the host is aarch64"):
         need_of(**facts)
 
 
 def test_an_id_is_not_handed_on_to_another_machine() -> None:
     known = {ONE: {"id": ONE, "digests": [], "architecture": "amd64"}}
-    facts = {"h1": host(architecture="aarch64"), "h2": {**host(), "images": known}}
+    facts: dict[str, Any] = {"h1": host(architecture="aarch64"), "h2": {**host(), "images": known}}
     with pytest.raises(InvalidInput, match="On h2 it is for amd64, and the host h1 is aarch64"):
         need_of(used=1, reference=ONE, **facts)
 
@@ -232,7 +235,7 @@ def test_what_a_kernel_runs(architecture: str, machine: str, does: bool) -> None
 
 
 def test_machines_share_an_image_by_its_digest_only() -> None:
-    arm = {"architecture": "aarch64"}
+    arm: dict[str, Any] = {"architecture": "aarch64"}
     need = need_of(h1=host(ONE, (PINNED,)), h2=host(TWO, (PINNED,), **arm))
     assert need.pinned().ids == {"h1": ONE, "h2": TWO}
     with pytest.raises(InvalidInput):
@@ -279,7 +282,7 @@ class Encrypted(Sequence[str]):
         return "secret"
 
 
-BUSYBOX = {
+BUSYBOX: dict[str, Any] = {
     "Architecture": "amd64",
     "Config": {"Cmd": ["sh"], "Entrypoint": None, "Env": ["A=1"], "Labels": None, "User": "", "WorkingDir": "/"},
     "RootFS": {"Layers": ["sha256:9029"], "Type": "layers"},
@@ -346,7 +349,11 @@ def test_a_host_without_a_record_of_the_session_can_give_its_image() -> None:
 
 @pytest.mark.parametrize("is_new", [True, False])
 def test_an_image_goes_from_one_store_to_another(is_new: bool) -> None:
-    facts = {"h1": with_record(LOADED), "h2": host(image_store="docker"), "h3": host(image_store="docker")}
+    facts: dict[str, Any] = {
+        "h1": with_record(LOADED),
+        "h2": host(image_store="docker"),
+        "h3": host(image_store="docker"),
+    }
     need = need_of(used=3, **facts) if is_new else grown(["h1", "h2", "h3"], **facts)
     assert (need.pulls, need.lacking) == (True, ["h2", "h3"])
     for receiver in ("h2", "h3"):

@@ -220,11 +220,12 @@ def test_a_host_that_holds_more_than_it_has_is_asked_only_for_what_a_change_need
     for more in ({"memory": 2 * GIB}, {"devices": (("gpu", ("g1",)),)}, {"ports": (("", 80, "tcp"),)}):
         wanted = replace(had, cpus=3000, **more)
         assert amended(wanted, held(had), [had], ALLOCATABLE, None, None) == (both(wanted, had), [])
-    for more, why in (
+    beyond: list[tuple[dict[str, Any], str]] = [
         ({"cpus": 5001}, "0.001 CPUs asked, 0 free of 4."),
         ({"memory": 9 * GIB}, "8GiB memory asked, 7GiB free of 8GiB."),
         ({"replicas": 7}, "6 replicas asked, 5 more allowed on this host."),
-    ):
+    ]
+    for more, why in beyond:
         assert amended(replace(had, **more), held(had), [had], ALLOCATABLE, None, None) == (None, [why])
 
 

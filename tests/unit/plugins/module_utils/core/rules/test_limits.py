@@ -163,17 +163,22 @@ def test_good_values(value: dict[str, object], expected: Limits) -> None:
     assert Limits.from_variable(value) == expected
 
 
+def each(*values: object) -> tuple[object, ...]:
+    """Return values whose types have nothing in common."""
+    return values
+
+
 @pytest.mark.parametrize(
     ("value", "place"),
-    [(value, "") for value in (5, "modes", ["modes"], True)]
-    + [({"modes": value}, ".modes") for value in ("", [], "both", ["single-node", "x"], 5, None, [["single-node"]])]
+    [(value, "") for value in each(5, "modes", ["modes"], True)]
+    + [({"modes": value}, ".modes") for value in each("", [], "both", ["single-node", "x"], 5, None, [["single-node"]])]
     + [
         ({key: value}, f".{key}")
         for key in ("replicas_per_session", "sessions_per_owner", "replicas_per_owner")
-        for value in (-1, "many", 1.5, True, None, [], 10**7)
+        for value in each(-1, "many", 1.5, True, None, [], 10**7)
     ]
-    + [({"cpus_per_owner": value}, ".cpus_per_owner") for value in (-1, "many", True, None, [], float("nan"))]
-    + [({"memory_per_owner": value}, ".memory_per_owner") for value in (-1, "much", True, None, [], 1.5)]
+    + [({"cpus_per_owner": value}, ".cpus_per_owner") for value in each(-1, "many", True, None, [], float("nan"))]
+    + [({"memory_per_owner": value}, ".memory_per_owner") for value in each(-1, "much", True, None, [], 1.5)]
     + [({"size_per_owner": 1}, ".size_per_owner"), ({5: 1}, ".5"), ({None: 1}, ".None")],
 )
 def test_a_bad_value_is_named_with_its_place(value: object, place: str) -> None:

@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import PINNED
+from ansible_collections.cluster_compute.session.tests.plans import placed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -308,6 +309,7 @@ def test_the_search_alone_agrees_with_brute_force(case):
     if expected is None:
         assert isinstance(result, Shortfall)
     else:
+        assert isinstance(result, Placement)
         assert len(result.hosts) == expected[0]
         check_fits(request, hosts, result)
 
@@ -376,6 +378,7 @@ def test_the_table_of_groups_is_exact(data):
     if isinstance(thorough, Shortfall):
         assert result == thorough
         return
+    assert isinstance(result, Placement)
     assert len(result.hosts) == len(thorough.hosts)
     assert result.groups == thorough.groups
     assert result.closest_proven
@@ -399,6 +402,7 @@ def test_the_bound_of_groups_is_one(data):
     if isinstance(thorough, Shortfall) or thorough.mode == "single-node":
         assert result == thorough
         return
+    assert isinstance(result, Placement)
     assert len(result.hosts) == len(thorough.hosts)
     assert result.groups >= thorough.groups
     assert not result.closest_proven or result.groups == thorough.groups
@@ -410,12 +414,12 @@ def test_the_bound_of_groups_is_one(data):
 def test_main_goes_where_it_fits_so_that_sub_fits_too():
     request = make_request(roles=[{"name": "main", "cpus": 4}, {"name": "sub", "replicas": 1, "cpus": 6}])
     for hosts in ([make_host("six", 6), make_host("four", 4)], [make_host("four", 4), make_host("six", 6)]):
-        result = place(request, hosts)
+        result = placed(request, hosts)
         assert dict(result.assignments) == {"main1": "four", "sub1": "six"}
 
 
 def test_ten_replicas_fill_six_and_four():
-    result = place(make_request(size=10, cpus=1), [make_host("a", 6), make_host("b", 4)])
+    result = placed(make_request(size=10, cpus=1), [make_host("a", 6), make_host("b", 4)])
     assert counts_by_host(result) == {"a": 6, "b": 4}
     assert result.assignments[0] == ("main1", "a")
 
@@ -424,7 +428,7 @@ def test_ten_replicas_fill_six_and_four():
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_fits_one_host_goes_there(mode, policy):
     hosts = [make_host("a", 3), make_host("b", 3), make_host("c", 8)]
-    result = place(make_request(size=4, cpus=2, mode=mode, policy=policy), hosts)
+    result = placed(make_request(size=4, cpus=2, mode=mode, policy=policy), hosts)
     assert counts_by_host(result) == {"c": 4}
     assert result.mode == "single-node"
 
@@ -457,11 +461,11 @@ def test_designated_excluded_and_limits():
     hosts = [make_host(name, 8) for name in "abcd"]
     assert place(make_request(size=2, hosts="c"), hosts).hosts == ("c",)
     assert place(make_request(size=2, excluded_hosts=["a", "b"]), hosts).hosts == ("c",)
-    limited = place(make_request(size=6, max_replicas_per_host=2), hosts)
+    limited = placed(make_request(size=6, max_replicas_per_host=2), hosts)
     assert counts_by_host(limited) == {"a": 2, "b": 2, "c": 2}
     assert isinstance(place(make_request(size=9, max_replicas_per_host=2), hosts), Shortfall)
     full = [make_host("a", 8, max_replicas=0), make_host("b", 8, max_replicas=1), make_host("c", 8)]
-    assert counts_by_host(place(make_request(size=9), full)) == {"b": 1, "c": 8}
+    assert counts_by_host(placed(make_request(size=9), full)) == {"b": 1, "c": 8}
 
 
 def test_unknown_names_are_errors_and_known_ones_that_are_down_are_not():
@@ -531,7 +535,7 @@ def test_hosts_whose_cores_have_several_threads_give_whole_cores_away():
     assert [most(cpus, plain) for cpus in (1, 2, 3, 4, 5)] == [5, 2, 1, 1, 1]
     assert [most(cpus, double, plain) for cpus in (1, 2, 3, 4, 5)] == [9, 6, 3, 3, 2]
     assert place(make_request(size=5, cpus=1, pin_cpus=True), [double, plain]).hosts == ("plain",)
-    found = place(make_request(size=9, cpus=1, pin_cpus=True), [double, plain])
+    found = placed(make_request(size=9, cpus=1, pin_cpus=True), [double, plain])
     assert counts_by_host(found) == {"double": 4, "plain": 5}
     roles = [
         {"name": "main", "cpus": 5},
@@ -539,12 +543,13 @@ def test_hosts_whose_cores_have_several_threads_give_whole_cores_away():
         {"name": "b", "replicas": 1, "cpus": 2},
         {"name": "c", "replicas": 1, "pin_cpus": False},
     ]
-    found = place(make_request(roles=roles, pin_cpus=True), [double, plain])
+    found = placed(make_request(roles=roles, pin_cpus=True), [double, plain])
     where = dict(found.assignments)
     takes = {"double": {"main1": 6, "a1": 2, "a2": 2, "b1": 2}, "plain": {"main1": 5, "a1": 1, "a2": 1, "b1": 2}}
     for host, most_of in (("double", 8), ("plain", 5)):
         assert sum(taken for name, taken in takes[host].items() if where[name] == host) <= most_of
     short = place(make_request(size=10, cpus=3, pin_cpus=True), [double, plain])
+    assert isinstance(short, Shortfall)
     rows = {entry.host: [row for row in entry.resources if row.resource == PINNED] for entry in short.hosts}
     assert rows == {"double": [Missing(PINNED, 4, 8, 0)], "plain": [Missing(PINNED, 3, 5, 0)]}
     assert [row for row in short.total if row.resource == PINNED] == [Missing(PINNED, 30, 13, 17)]
@@ -581,18 +586,18 @@ def test_racks_are_not_called_fewest_where_another_zone_was_not_looked_at(monkey
         make_host("b1", 1, zone="b", rack="1"),
         make_host("b2", 1, zone="b", rack="1"),
     ]
-    thorough = place(make_request(size=2), hosts, KEYS)
+    thorough = placed(make_request(size=2), hosts, KEYS)
     assert thorough.groups == (("zone", 1), ("rack", 1))
     assert thorough.closest_proven
     monkeypatch.setattr(packing, "COMBINATION_WORK", 0)
-    hasty = place(make_request(size=2), hosts, KEYS)
+    hasty = placed(make_request(size=2), hosts, KEYS)
     assert hasty.groups == (("zone", 1), ("rack", 2))
     assert not hasty.closest_proven
 
 
 def test_racks_of_one_name_in_two_zones_are_two_racks():
     hosts = [make_host("a", 1, zone="a", rack="1"), make_host("b", 1, zone="b", rack="1")]
-    assert place(make_request(size=2), hosts, KEYS).groups == (("zone", 2), ("rack", 2))
+    assert placed(make_request(size=2), hosts, KEYS).groups == (("zone", 2), ("rack", 2))
 
 
 def test_pack_finds_the_set_without_waste_that_taking_small_hosts_first_misses():
@@ -602,9 +607,9 @@ def test_pack_finds_the_set_without_waste_that_taking_small_hosts_first_misses()
 
 def test_pack_spread_and_inventory_differ():
     hosts = [make_host("a", 6), make_host("b", 5), make_host("c", 3), make_host("d", 4)]
-    assert counts_by_host(place(make_request(size=8, policy="pack"), hosts)) == {"b": 5, "c": 3}
-    assert counts_by_host(place(make_request(size=8, policy="spread"), hosts)) == {"a": 4, "b": 4}
-    assert counts_by_host(place(make_request(size=8, policy="inventory"), hosts)) == {"a": 6, "b": 2}
+    assert counts_by_host(placed(make_request(size=8, policy="pack"), hosts)) == {"b": 5, "c": 3}
+    assert counts_by_host(placed(make_request(size=8, policy="spread"), hosts)) == {"a": 4, "b": 4}
+    assert counts_by_host(placed(make_request(size=8, policy="inventory"), hosts)) == {"a": 6, "b": 2}
 
 
 def test_single_node_choice_follows_the_policy():
@@ -616,10 +621,10 @@ def test_single_node_choice_follows_the_policy():
 
 def test_ranks_stay_together_and_main_is_on_the_fullest_host():
     hosts = [make_host("a", 2), make_host("b", 3)]
-    result = place(make_request(size=5), hosts)
+    result = placed(make_request(size=5), hosts)
     assert [host for _replica, host in result.assignments] == ["b", "b", "b", "a", "a"]
     assert result.node_order == ("b", "a")
-    by_inventory = place(make_request(size=5, policy="inventory"), hosts)
+    by_inventory = placed(make_request(size=5, policy="inventory"), hosts)
     assert [host for _replica, host in by_inventory.assignments] == ["a", "a", "b", "b", "b"]
 
 
@@ -632,9 +637,9 @@ def test_spread_evens_out_several_roles():
         ],
         policy="spread",
     )
-    result = place(request, [make_host("a", 12), make_host("b", 12), make_host("c", 1)])
+    result = placed(request, [make_host("a", 12), make_host("b", 12), make_host("c", 1)])
     assert sorted(counts_by_host(result).values()) == [6, 6]
-    narrow = place(request, [make_host("a", 12), make_host("b", 12, memory=3)])
+    narrow = placed(request, [make_host("a", 12), make_host("b", 12, memory=3)])
     assert counts_by_host(narrow) == {"a": 9, "b": 3}, "b has memory for three"
 
 
@@ -658,7 +663,7 @@ def test_4096_replicas_on_10000_hosts_in_time(given_values, policy):
         for i in range(10_000)
     ]
     begin = time.process_time()
-    result = place(make_request(policy=policy, **given_values), hosts, KEYS)
+    result = placed(make_request(policy=policy, **given_values), hosts, KEYS)
     assert time.process_time() - begin < 3
     assert len(result.assignments) == 4096
     assert result.proven
@@ -690,7 +695,7 @@ def test_many_distinct_hosts_with_three_shapes_end_in_time():
     ]
     roles = [{"name": "main", "cpus": 8}, {"name": "ps", "replicas": 5, "cpus": 3}, {"name": "w", "replicas": 1000}]
     begin = time.process_time()
-    result = place(make_request(roles=roles), hosts, KEYS)
+    result = placed(make_request(roles=roles), hosts, KEYS)
     assert time.process_time() - begin < 20
     assert len(result.assignments) == 1006
 
