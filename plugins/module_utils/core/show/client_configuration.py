@@ -73,7 +73,7 @@ def check_directory(directory: str, entries: Collection[str], configuration: str
 
 def client_files(
     plan: Plan,
-    public_keys: Mapping[str, Mapping[str, str]],
+    public_keys: Mapping[str, Mapping[str, str | None]],
     users: Mapping[str, str],
     address: str,
     directory: str,
