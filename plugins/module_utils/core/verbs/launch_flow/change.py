@@ -58,6 +58,7 @@ def _reserve(launch: Launch) -> State:
 
 
 def after_reserve(launch: Launch) -> State:
+    """Continue with the change if all needed hosts agree; else try again, or roll back what was held."""
     state, change = launch.state, launch.state["change"]
     # A host that was granted a lease and could make no keys, or finds the session changed or gone, has released it.
     given = {
@@ -98,6 +99,7 @@ def _needed(change: Mapping[str, Any], given: Mapping[str, ClaimAnswer]) -> dict
 
 
 def after_withhold(launch: Launch) -> State:
+    """Collect facts again without the faulty hosts; after the last attempt, end or restore what the session had."""
     state = launch.state
     if launch.is_last:
         if state["before_loss"]:
@@ -172,6 +174,7 @@ def _part(launch: Launch) -> State:
 
 
 def after_part(launch: Launch) -> State:
+    """Continue after removed replicas have ended."""
     return _unless_stale(launch, _parted)
 
 
@@ -205,6 +208,7 @@ def _fence(launch: Launch) -> State:
 
 
 def after_fence(launch: Launch) -> State:
+    """Continue after hosts that stay have let go of the lost ones."""
     return _unless_stale(launch, _fenced)
 
 
@@ -245,6 +249,7 @@ def _agree(launch: Launch) -> State:
 
 
 def after_agree(launch: Launch) -> State:
+    """Continue with the witnesses that have recorded the new hosts of the session."""
     return _agreed(launch, [host for host, answer in launch.answers.items() if answer.actions is not None])
 
 
@@ -287,6 +292,7 @@ def _apply(launch: Launch) -> State:
 
 
 def after_apply(launch: Launch) -> State:
+    """Continue after hosts have started the new replicas and taken over the record."""
     return _unless_stale(launch, _applied)
 
 
@@ -311,6 +317,7 @@ def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) ->
 
 
 def after_again(launch: Launch) -> State:
+    """Continue with the step in which hosts had another copy, with their new answers and the earlier ones."""
     change = launch.state["change"]
     follow = {"part": _parted, "fence": _fenced, "apply": _applied}[change["after"]]
     return follow(launch, {**read_answers(SessionAnswer, change["answers"]), **launch.answers})
@@ -336,6 +343,7 @@ def _applied(launch: Launch, answers: Answers) -> State:
 
 
 def after_join(launch: Launch) -> State:
+    """Clear up if late hosts have reached their peers; else the change has failed."""
     missing = {host: answer.why_not for host, answer in launch.answers.items() if answer.replicas is None}
     if missing:
         return _failed(launch, missing)
@@ -368,6 +376,7 @@ def _given_up(state: State, **record: Any) -> Call:
 
 
 def after_clear(launch: Launch) -> State:
+    """Finish the change; hosts that could not be cleaned become warnings."""
     # The next run removes what stays there: according to the newest record the session runs elsewhere.
     launch.state["warnings"] = [f"{host} could not be cleaned: {why}" for host, why in _missing(launch.answers).items()]
     return _done(launch)

@@ -32,6 +32,7 @@ def begin(launch: Launch) -> State:
 
 
 def after_hold(launch: Launch) -> State:
+    """Start the session if its place is held; else ask again, or release what is held."""
     state = launch.state
     # An unreachable name host only means one host less that knows the name: the others are asked as well.
     given = {
@@ -75,6 +76,7 @@ def after_hold(launch: Launch) -> State:
 
 
 def after_release(launch: Launch) -> State:
+    """Fail if another attempt would not help; else collect facts again, or keep the request in the queue."""
     state = launch.state
     if state["refused"] and not state["from_queue"]:
         return launch.not_held(state["refused"])

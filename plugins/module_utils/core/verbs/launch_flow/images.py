@@ -112,14 +112,17 @@ def _of_registries(launch: Launch) -> dict[str, ImagesAnswer]:
 
 
 def after_ask(launch: Launch) -> State:
+    """Continue with the digests that registries returned."""
     return _next(launch, {"resolved": _of_registries(launch)})
 
 
 def after_pull(launch: Launch) -> State:
+    """Continue with the outcome of the pulls."""
     return _next(launch, {"pulled": _of_registries(launch)})
 
 
 def after_load(launch: Launch) -> State:
+    """Start the servers if other hosts are to receive images; else continue with the outcome of the load."""
     if launch.state["images_so_far"]["serves"]:
         return _serve(launch, _answers(launch))
     return _next(launch, {"arrived": _answers(launch)})
@@ -137,6 +140,7 @@ def _serve(launch: Launch, loaded: Mapping[str, ImagesAnswer]) -> State:
 
 
 def after_serve(launch: Launch) -> State:
+    """Let hosts receive images from the servers that have started."""
     found, served = launch.state["images_so_far"], _answers(launch)
     launch.state["served"] = encode(served)
     receives = {
@@ -155,11 +159,13 @@ def after_serve(launch: Launch) -> State:
 
 
 def after_receive(launch: Launch) -> State:
+    """Continue with the hosts that have received or loaded an image."""
     arrived = {**_answers(launch), **_answers(launch, "loaded")}
     return _next(launch, {"served": _answers(launch, "served"), "arrived": arrived})
 
 
 def after_stop(launch: Launch) -> State:
+    """Continue after servers without receivers have ended."""
     return _follow(launch, launch.state["missing"], launch.state["completed"])
 
 

@@ -31,10 +31,12 @@ from .launch import DECIDE, REMOVAL, Launch
 
 
 def after_look(launch: Launch) -> State:
+    """Plan the session with the facts of the hosts."""
     return _plan(launch, read_answers(FactsAnswer, launch.results))
 
 
 def after_wait(launch: Launch) -> State:
+    """Plan with the facts collected after the wait; collect them again if a host returned none."""
     several = read_answers(SeveralAnswers, launch.results)
     looks = read_answers(FactsAnswer, {host: answer.results[-1] for host, answer in several.items() if answer.results})
     if len(looks) < len(launch.state["known"]) or any(look.host is None for look in looks.values()):
@@ -43,6 +45,7 @@ def after_wait(launch: Launch) -> State:
 
 
 def after_cleanup(launch: Launch) -> State:
+    """Collect facts again after the cleanup; what could not be cleaned up becomes warnings."""
     launch.state["cleaned_up"] = True
     launch.state["warnings"] = cleanup.problems_of(launch.answers)
     return launch.look_again()

@@ -43,6 +43,7 @@ def _name(launch: Launch) -> State:
 
 
 def after_name(launch: Launch) -> State:
+    """Keep the request if its name is held; else ask again, or release the name."""
     state = launch.state
     # An unreachable name host only means one host less that knows the name.
     answers = {host: answer.to_claim for host, answer in launch.answers.items() if answer.granted is not None}
@@ -68,6 +69,7 @@ def _waits(launch: Launch) -> bool:
 
 
 def after_queue(launch: Launch) -> State:
+    """End, or wait for capacity if the request asks for it; fail if no host has recorded it or its time is over."""
     state, request, now = launch.state, launch.state["request"], launch.outside.now
     if state["step"] == "queue":
         missing = {host: answer for host, answer in launch.answers.items() if answer.actions is None}

@@ -28,12 +28,14 @@ def _folder_step(launch: Launch, name: str, title: str, kind: str) -> State:
 
 
 def after_offer(launch: Launch) -> State:
+    """Let hosts read what the others wrote into shared folders; if writing failed, clean up at once."""
     if _folder_failures(launch):
         return after_compare(launch)
     return _folder_step(launch, "compare", "Read there what the other hosts have written", "probe_checked")
 
 
 def after_compare(launch: Launch) -> State:
+    """Record which folders are not shared, and remove what was written."""
     launch.state["folder_failures"] = _folder_failures(launch)
     arguments = {"state": "absent", "session_id": launch.state["record"]["id"], "undo": True}
     calls = [call("session_host", launch.state["hosts"], arguments, (), STATE_DIRECTORY)]
@@ -45,6 +47,7 @@ def _folder_failures(launch: Launch) -> list[str]:
 
 
 def after_withdraw(launch: Launch) -> State:
+    """Fail if folders are not shared; else remove the session that is replaced."""
     if launch.state["folder_failures"]:
         return launch.fail(
             f"The session {launch.state['session_name']} cannot be launched again; the running one was not touched.",
@@ -60,6 +63,7 @@ def _replace(launch: Launch) -> State:
 
 
 def after_replace(launch: Launch) -> State:
+    """Remember hosts that could not be cleaned, then hold the place of the new session."""
     return undo.remember(launch, "hold") or after_remember(launch)
 
 

@@ -56,6 +56,7 @@ def patience(launch: Launch, hosts: Sequence[str]) -> int:
 
 
 def after_begin(launch: Launch) -> State:
+    """Start the next wave of roles; first wait for hosts whose replicas are not ready yet."""
     late = _late(launch)
     if not_started := _not_started(launch, late, lambda answer: answer.begun):
         return not_started
@@ -66,6 +67,7 @@ def after_begin(launch: Launch) -> State:
 
 
 def after_ready(launch: Launch) -> State:
+    """Start the next wave of roles, or undo the launch if replicas did not get ready."""
     failures, unreachable = failures_of(launch.answers, lambda answer: answer.begun)
     return undo.failed(launch, failures, unreachable) if failures else _next_wave(launch)
 
@@ -76,6 +78,7 @@ def _next_wave(launch: Launch) -> State:
 
 
 def after_start(launch: Launch) -> State:
+    """Finish the launch, after hosts that could not wait for their peers have proven that they reach them."""
     state, late = launch.state, _late(launch)
     if not_started := _not_started(launch, late, lambda answer: answer.replicas):
         return not_started
@@ -87,6 +90,7 @@ def after_start(launch: Launch) -> State:
 
 
 def after_meet(launch: Launch) -> State:
+    """Finish the launch, or undo it if replicas do not reach each other."""
     failures, unreachable = failures_of(launch.answers, lambda answer: answer.replicas)
     if failures:
         return undo.failed(launch, failures, unreachable)
@@ -163,6 +167,7 @@ def batch(launch: Launch) -> State:
 
 
 def after_batch(launch: Launch) -> State:
+    """End the launch; undo it if the batch command did not start, except after a change."""
     failures, unreachable = failures_of(read_answers(JobAnswer, launch.results), lambda answer: answer.started)
     if not failures:
         return launch.over(launch.running, launch.state["report"])

@@ -50,6 +50,7 @@ def failed(launch: Launch, failures: list[str], unreachable: list[str]) -> State
 
 
 def after_undo(launch: Launch) -> State:
+    """Remember hosts that have to be cleaned later, if nothing of the session is kept; then end or start again."""
     # Of a session that did not come from the queue nothing stays, and a host that became unreachable meanwhile is
     # cleaned when it is back.
     if launch.state["failed_record"] is None and (following := remember(launch, "undone")):
