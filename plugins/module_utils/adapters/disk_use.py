@@ -49,6 +49,7 @@ class _Running:
 
     @property
     def is_there(self) -> bool:
+        """Whether this du still runs."""
         return start_of(self.pid) == self.start
 
 

@@ -75,6 +75,7 @@ class _Kernel:
         self.number = 0
 
     def close(self) -> None:
+        """Close the socket."""
         self.socket.close()
 
     def entries(self, kind: int, head: struct.Struct, family: int = socket.AF_INET) -> list[Entry]:

@@ -266,6 +266,7 @@ class _Process:
         self.measuring = threading.Lock()
 
     def run(self) -> None:
+        """Answer the probes of peers, until root requests the report or no probe has come for `IDLE` seconds."""
         every = [self.listener, self.control, self.inside] + ([self.plain] if self.plain is not None else [])
         for channel in every:
             channel.setblocking(False)  # what was ready may be gone by the time it is taken

@@ -169,9 +169,11 @@ class _Exchange(ABC, Generic[_Wanted]):
 
 class _Questions(_Exchange[Question]):
     def source(self, wanted: Question) -> str:
+        """Return the local address that the question is sent from."""
         return wanted.local
 
     def open(self, wanted: Question) -> socket.socket:
+        """Open a socket that sends from that address, and receives ICMP errors. Raises OSError."""
         version = ipaddress.ip_address(wanted.local).version
         channel = socket.socket(_FAMILY[version], socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
@@ -184,9 +186,11 @@ class _Questions(_Exchange[Question]):
         return channel
 
     def message(self, wanted: Question, nonce: bytes) -> tuple[bytes, tuple[str, int]]:
+        """Return the packet that asks, and the address and port it is sent to."""
         return question(wanted.flags, wanted.vni, nonce), (wanted.address, wanted.port)
 
     def read(self, channel: socket.socket) -> _Answer | None:
+        """Return the answer in the next ICMP error; None if that is not an answer. Raises OSError if there is none."""
         version = 6 if channel.family == socket.AF_INET6 else 4
         data, ancillary, _flags, _address = channel.recvmsg(2048, 512, socket.MSG_ERRQUEUE)
         for level, number, content in ancillary:
@@ -202,9 +206,11 @@ class _Questions(_Exchange[Question]):
 
 class _Echoes(_Exchange[Echo]):
     def source(self, wanted: Echo) -> tuple[int, int, str]:
+        """Return the process whose network sends the echo request, the IP version, and the local address."""
         return wanted.pid, ipaddress.ip_address(wanted.address).version, wanted.local
 
     def open(self, wanted: Echo) -> socket.socket:
+        """Open a raw ICMP socket in the network of that process. Raises OSError."""
         pid, version, local = self.source(wanted)
         with _network_of(pid):
             channel = socket.socket(_FAMILY[version], socket.SOCK_RAW | socket.SOCK_NONBLOCK, _ICMP[version])
@@ -212,6 +218,7 @@ class _Echoes(_Exchange[Echo]):
         return channel
 
     def message(self, wanted: Echo, nonce: bytes) -> tuple[bytes, tuple[str, int]]:
+        """Return the echo request, and the address it is sent to; ICMP has no ports, so the port is 0."""
         version = ipaddress.ip_address(wanted.address).version
         packet = struct.pack("!BBHI", _ECHO_REQUEST[version], 0, 0, 0) + nonce
         if version == 4:  # of ICMPv6 the kernel makes it (RFC 3542, 3.1)
@@ -219,6 +226,7 @@ class _Echoes(_Exchange[Echo]):
         return packet, (wanted.address, 0)
 
     def read(self, channel: socket.socket) -> _Answer | None:
+        """Return the next echo reply; None if the packet is something else. Raises OSError if there is none."""
         data, sender = channel.recvfrom(2048)
         version = 6 if channel.family == socket.AF_INET6 else 4
         message = data if version == 6 else data[(data[0] & 15) * 4 :]

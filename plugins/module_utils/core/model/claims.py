@@ -198,6 +198,7 @@ Ledger = Mapping[str, Reservation]
 
 
 def read_devices(data: Mapping[str, Sequence[str]]) -> Devices:
+    """Return devices in their typed form, sorted. Raises ValueError if the data is malformed."""
     if any(isinstance(names, str) for names in data.values()):
         raise ValueError(f"{show(data)} names no devices")
     return tuple(sorted((_text(kind), tuple(_text(name) for name in names)) for kind, names in data.items()))

@@ -639,6 +639,7 @@ def _refusal(current: Record, owner: str, changes: list[tuple[str, str, str]]) -
 
 
 def difference_of(changes: list[tuple[str, str, str]]) -> dict[str, str]:
+    """Return the changes, each a field with its old and its new value, in the form of Ansible's diff mode."""
     return {
         "before": "".join(f"{field}: {old}\n" for field, old, _new in changes),
         "after": "".join(f"{field}: {new}\n" for field, _old, new in changes),

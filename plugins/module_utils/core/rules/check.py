@@ -28,14 +28,17 @@ class _Checker:
         self.problems: list[str] = []
 
     def expect(self, good: bool, place: str, value: object, wanted: str) -> bool:
+        """Note a problem with the value at a place of the plan unless it is good; return whether it is good."""
         if not good:
             self.problems.append(f"The plan's {place} is {show(value)}, where {wanted} is expected.")
         return good
 
     def equal(self, place: str, value: object, wanted: object) -> bool:
+        """Note a problem unless the value at a place is the wanted one; return whether it is."""
         return self.expect(value == wanted, place, value, "nothing" if wanted is None else show(wanted))
 
     def names(self, place: str, value: Iterable[str], wanted: Iterable[str]) -> bool:
+        """Note a problem unless the names at a place are the wanted ones, in any order; return whether they are."""
         found, expected = list(value), list(wanted)
         return self.expect(set(found) == set(expected), place, found, show(expected))
 

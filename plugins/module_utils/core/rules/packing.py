@@ -599,6 +599,7 @@ class _Search:
         return self.work > 0
 
     def fewest(self) -> Least:
+        """Return the least number of hosts; it is not proven if the budget of work runs out first."""
         least = self.lower_bound()
         if least is None:
             return Least(None, True)

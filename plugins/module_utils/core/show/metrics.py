@@ -132,10 +132,12 @@ class _Text:
         self.lines: list[str] = []
 
     def family(self, name: str, kind: str, help_text: str, samples: Iterable[tuple[Labels, Value]]) -> None:
+        """Add a family of metrics with its samples. kind: its Prometheus type, for example gauge."""
         self._head(name, kind, help_text)
         self.lines += [_line(f"{PREFIX}{name}", labels, value) for labels, value in samples]
 
     def histogram(self, name: str, help_text: str, label: str, phases: Mapping[str, Phase]) -> None:
+        """Add a histogram of seconds for each phase of a launch. label: the name of the label for the phase."""
         self._head(name, "histogram", help_text)
         for phase in PHASES:
             found, total = phases.get(phase, Phase()), 0
