@@ -292,7 +292,7 @@ def _read(path: str) -> str:
 
 @contextmanager
 def _namespace(pid: int = 0) -> Iterator[int]:
-    """Enter the network namespace of a process, or a new one of nobody; it is this thread's alone (setns(2))."""
+    """Enter the network namespace of a process, or a new one; only this thread is in it (setns(2))."""
     library = ctypes.CDLL(None, use_errno=True)
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     entered = -1

@@ -77,7 +77,7 @@ class Renamed:
 
     @property
     def advice(self) -> str:
-        """What to do next, a sentence."""
+        """The next step for people, a sentence."""
         return f"Call it {printable(self.known_as)} in the inventory again, or tear the session down first."
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class Twin:
 
     @property
     def advice(self) -> str:
-        """What to do next, a sentence."""
+        """The next step for people, a sentence."""
         return (
             "Leave one of them out; if the disk of one is a copy of the other's, remove the containers of sessions and "
             "the state directory from the copy and run the prepare_hosts playbook."
@@ -131,7 +131,7 @@ class Conflict:
 
     @property
     def advice(self) -> str:
-        """What to do next, two sentences."""
+        """The next steps for people, two sentences."""
         return (
             "No verb starts or removes anything of it. Tear it down and launch it again; or, to keep one side, remove "
             f"its containers and sessions/{self.session_id} below the state directory on the hosts of the other side, "
@@ -170,7 +170,7 @@ class Undecided:
 
     @property
     def advice(self) -> str:
-        """What to do next, one or two sentences."""
+        """The next steps for people, one or two sentences."""
         away = f"Bring back {', '.join(self.missing)}; then the" if self.missing else "The"
         return (
             f"{away} schedule_pending playbook finishes it, or takes it back if a lost host is there again. Until "

@@ -51,7 +51,7 @@ class SeveralAnswers(Answer):
 
 @dataclass(frozen=True)
 class FactsAnswer(Answer):
-    """Of host_info."""
+    """The answer of host_info."""
 
     host: Optional[HostFacts] = None
 

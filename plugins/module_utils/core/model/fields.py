@@ -384,7 +384,7 @@ FIELDS = (
         ROLE,
         otherwise="the image's",
         show=lambda words: shlex.join(words or ()),
-        question=Question("Command", "Of every container; empty for that of the image", lines=True),
+        question=Question("Command", "For every container; empty for the command of the image", lines=True),
     ),
     Field(
         "entrypoint",

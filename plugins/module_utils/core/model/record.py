@@ -268,7 +268,7 @@ def told_of(record: Record) -> Record:
 
 
 def carriers(record: Record) -> tuple[str, ...]:
-    """Return the hosts that a teardown has to reach: those that carry it; while it waits, those that may have it."""
+    """Return the hosts that a teardown has to reach: those that carry it, or may have it while it waits."""
     return record.witnesses if record.status == PENDING else record.hosts
 
 

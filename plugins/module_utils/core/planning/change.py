@@ -70,7 +70,7 @@ class ChangePlanner(Planner):
             growth = current.growth if self.wish.changes else None  # the size that was requested last is right
             if not changes and (shared_with, growth) == (current.shared_with, current.growth):
                 return self._placed_already(current)
-            why = "What may change while it runs was changed."
+            why = "Settings that may change while it runs were changed."
             if not changes:
                 why = "It is shared with others." if growth == current.growth else "It is not to grow any more."
             stored = request.to_dict()
@@ -163,7 +163,7 @@ class ChangePlanner(Planner):
             raise InvalidInput.single(
                 "session_name", current.name, f"{', '.join(away)} may have started replicas and cannot be reached."
             )
-        why = "What it had lost could not be started elsewhere; it has the places of before."
+        why = "Its lost replicas could not be started elsewhere; it has its earlier places again."
         return self._as_before(current, plan, before, why)
 
     def _taken_back(self, current: Record, plan: Plan, before: Record, voted: Sequence[str]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class ChangePlanner(Planner):
         A run that ended has begun to replace it. So that this run cannot continue with that, most witnesses have to
         agree that have not agreed to the replacement. voted: those that have.
         """
-        why = "The host that was taken for lost is there; it has the places of before."
+        why = "The host that was taken for lost is reachable; it has its earlier places again."
         decided = self._as_before(current, plan, before, why)
         staying = [host for host in before.hosts if host in self.facts]
         base = {"revision": before.revision, "hosts": list(before.hosts)}

@@ -531,7 +531,7 @@ class Planner(ABC):
         lines = [f"Session {self.request.name} is PENDING, position {entry.position} in the queue."]
         if entry.blocked_by is not None:
             lines.append(
-                f"Room that session {entry.blocked_by}, the first of the queue, is to have does not count as free."
+                f"Capacity reserved for session {entry.blocked_by}, the first of the queue, does not count as free."
             )
         lines += [] if entry.shortfall is None else render_shortfall(entry.shortfall)
         lines += render_obstacles(entry.waiting.obstacles)

@@ -392,7 +392,7 @@ def _prepared(settings: Settings, results: Results) -> Check:
             problem = f"An empty container does not start there: {packages['trial']}"
             check.bad(ERROR, host, problem, "Its engine starts containers, and commands in them.", "Correct that.")
         if packages["runtime_lost"]:
-            good = "What was started by the engine's runtime entry can be started again."
+            good = "Replicas that the engine's runtime entry started can be started again."
             check.bad(ERROR, host, packages["runtime_lost"], good, f"{PREPARE} Then run the repair playbook.")
         if packages["ssh"]:
             check.bad(ERROR, host, packages["ssh"], "SSH and session-run work in replicas of any image.", PREPARE)
@@ -677,7 +677,7 @@ def _inventory(results: Results) -> Check:
             for problem in error.problems:
                 check.bad(ERROR, host, str(problem), "A launch can read it.", "Correct it in the inventory.")
         else:
-            check.otherwise(host, "What the inventory says of capacity, devices and folders can be used.")
+            check.otherwise(host, "The inventory's capacity, devices and folders can be used.")
     return check
 
 
@@ -876,7 +876,7 @@ def _data(options: Options, results: Results) -> Check:
                     ERROR,
                     host,
                     f"{path} is not the folder that another host of the group has there.",
-                    "What one host writes in it is seen on all.",
+                    "Files that one host writes in it are visible on all hosts.",
                     "Mount the same folder on each host, or say shared: false if each is to have its own.",
                 )
     return check

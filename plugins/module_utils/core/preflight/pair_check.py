@@ -33,7 +33,7 @@ Times = Mapping[Pair, Optional[float]]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is known of the hosts.
+    """The knowledge about the hosts so far.
 
     good: hosts that worked well with another. named: hosts that are slow or broken, and the pairs that show it.
     unclear: pairs that were slow, where it is not known which of the two hosts is at fault.

@@ -31,7 +31,7 @@ BETWEEN_LOOKS = 60.0
 """Seconds between two checks at most while the host's timer runs, which it does each minute with cron."""
 
 NOT_ASKED = PartTimes()
-"""A part of which nobody has asked."""
+"""A part whose times were not requested."""
 
 
 def limits_of(request: Optional[Mapping[str, Any]]) -> Limits:

@@ -377,7 +377,7 @@ def suits(architecture: str, machine: str) -> bool:
 
 
 def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:
-    """Take the image of the archive as the one that is meant, even if hosts have another one by that name."""
+    """Use the image of the archive, even if hosts have another one by that name."""
     for host in need.hosts:
         store, _slash, machine = need.platforms[host].partition("/")
         if store != "docker":

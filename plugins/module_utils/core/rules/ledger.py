@@ -311,7 +311,7 @@ def amended(
     if leased is not None and covers(leased.claim, more):
         return wanted, []
     if allocatable is None:
-        return None, ["What it takes beyond what it has is not reserved, or the reservation has run out."]
+        return None, ["Its additional resources are not reserved, or the reservation has expired."]
     others = {key: reservation for key, reservation in ledger.items() if key != change_id}
     # A host may hold more than it has: only what is requested beyond that has to be free.
     used = Claim("", "", replicas=held.replicas, cpus=held.cpus, memory=held.memory)

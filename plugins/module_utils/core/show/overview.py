@@ -284,7 +284,7 @@ def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> dict[str, 
     else:
         reason = [] if entry.shortfall is None else render_shortfall(entry.shortfall)
         if entry.blocked_by is not None:
-            reason.insert(0, f"Room that session {entry.blocked_by} is to have does not count as free.")
+            reason.insert(0, f"Capacity reserved for session {entry.blocked_by} does not count as free.")
         reason += render_obstacles(entry.waiting.obstacles)
     if record.growth is not None:
         replicas = "1 more replica" if request.size == 1 else f"{request.size} more replicas"

@@ -10,7 +10,7 @@
 | takeover | reservations of a run that was stopped are rolled back | look |
 | cleanup | each records what became of sessions, and removes what no session owns | look |
 | ask, pull, load, serve, receive | images go where they are missing (see images) | the next, stop, look, or on |
-| stop | hosts that serve images nobody needs stop serving | offer, replace, hold, look, or the end |
+| stop | hosts stop serving images that are not needed | offer, replace, hold, look, or the end |
 | offer, compare, withdraw | shared folders of a session that is to replace one are tested | replace, or the end |
 | replace | every host removes the session that is replaced | remember, hold, or the end |
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |

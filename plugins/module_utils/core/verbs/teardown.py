@@ -250,7 +250,7 @@ def _calls_by_id(
 
 
 def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: Outside) -> list[Call]:
-    """Return the calls by which hosts remove sessions that have a tombstone, and then the one that is torn down.
+    """Return the calls by which hosts first remove sessions with a tombstone, and then the session itself.
 
     dead: the ids of the former by host. Because of their tombstones the next run removes them, whichever user runs it.
     """

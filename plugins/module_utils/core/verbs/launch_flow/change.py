@@ -144,7 +144,7 @@ def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, 
 
 
 def _made_for(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values by which a host checks that its copy is the one that a patch was made for."""
+    """Return the values by which a host checks that a patch was made for its copy."""
     return {"id": record["id"], "from": record["revision"], "digest": digest(record)}
 
 
@@ -170,7 +170,7 @@ def _part(launch: Launch) -> State:
         calls.append(_given_up(state, change_id=change["id"], **judged))
     if not calls:
         return _fence(launch)
-    return launch.step("part", "Let the replicas end that go", calls)
+    return launch.step("part", "End the replicas that are removed", calls)
 
 
 def after_part(launch: Launch) -> State:
@@ -217,7 +217,7 @@ def _fenced(launch: Launch, answers: Answers) -> State:
 
 
 def _agree(launch: Launch) -> State:
-    """Let the witnesses that do not stay record which hosts the session has, before anything starts elsewhere.
+    """Record on the witnesses that do not stay which hosts the session has, before anything starts elsewhere.
 
     Hosts that leave do so as well: otherwise one could agree to another change as soon as its lease has ended.
     Each agrees to one content of a revision, and only to one that follows from the revision it knows. So of two runs
@@ -403,7 +403,7 @@ def restore(launch: Launch, reasons: Iterable[str], holding: Iterable[str] = ())
 
 
 def _free(launch: Launch, hosts: Iterable[str]) -> State:
-    """Let hosts release what they still hold of a change before the next one is planned."""
+    """Release what hosts still hold of a change before the next one is planned."""
     holding = [host for host in hosts if host in launch.state["change"]["holding"]]
     if not holding:
         return launch.look_again()

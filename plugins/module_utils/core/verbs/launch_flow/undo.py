@@ -87,7 +87,8 @@ def undone(launch: Launch) -> State:
 def keep(launch: Launch, reasons: list[str], sick: Sequence[str], waits_for: str = "") -> State:
     """Keep on every host the outcome of a session that came from the queue and of which nothing was made.
 
-    waits_for: another cause than sick hosts that is no reason of its own, as the beginning of a sentence.
+    waits_for: another cause than sick hosts for which the session waits on instead of failing, as the beginning of a
+    sentence.
     """
     record = encode(_failed_record(launch, reasons, [], sick, waits_for))
     launch.state.update(failures=reasons, failed_record=record)

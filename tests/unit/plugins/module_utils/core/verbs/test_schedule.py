@@ -324,7 +324,7 @@ def test_where_owners_have_shares_who_is_found_to_be_the_head_is_marked_and_stay
     assert run.names == ["big", "small"], "bob has used less, and comes too late"
     assert (run.step, run.state["queue"][1]["reason"][0]) == (
         "",
-        "Room that session big is to have does not count as free.",
+        "Capacity reserved for session big does not count as free.",
     )
 
 
