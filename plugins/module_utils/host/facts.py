@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tell what placement and addressing need to know of one host. Nothing here changes anything."""
+"""Collect the facts about one host for placement and addressing. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .identity import read_identity
 from .use import read_use
 
 OF_RUNTIMES = ("runtimes", "default_runtime")
-"""What of the engine's words a host compares by itself."""
+"""The parts of the engine's data that a host compares by itself."""
 
 
 def host_facts(
@@ -57,13 +57,13 @@ def host_facts(
 ) -> dict[str, Any]:
     """Return the facts of this host.
 
-    encryption: whether to try what encrypted sessions need. ways_in: whether what its owner needs to log in to
-    *session_name* is among them. accelerators: ``cluster_compute_accelerators``, of which some are detected. peers_of:
-    ids of sessions whose other hosts are looked for. usage: whether it is told for how long all sessions have run, and
-    not only the one of *session_name*, where that is kept.
+    encryption: whether to test what encrypted sessions need. ways_in: whether to include what the owner of
+    *session_name* needs to log in. accelerators: ``cluster_compute_accelerators``, some of which are detected.
+    peers_of: ids of sessions whose other hosts are checked. usage: whether to include the run times of all sessions,
+    not only of *session_name*, if they are recorded.
 
-    A host that cannot run sessions is described by ``usable: false`` and a ``problem``, a full sentence, instead of
-    an exception: whether that is an error is for the caller to say.
+    A host that cannot run sessions returns ``usable: false`` and a ``problem``, a full sentence, instead of an
+    exception. The caller decides whether that is an error.
     """
     if os.geteuid() != 0:
         return {
@@ -72,14 +72,14 @@ def host_facts(
             "ansible_become=true, or log in as root.",
         }
     try:
-        # Before anything is read, and rounded down: what is torn down from now on is torn down after this look.
+        # Before anything is read, and rounded down, so that every later teardown counts as after this collection.
         identity = read_identity(state)
         clock = math.floor(time.clock_gettime(time.CLOCK_BOOTTIME) * 10) / 10
         engine = Engine.connect()
-        # Records first and the ledger last: whoever is recorded as being launched held its place before that, so that
-        # a launch that begins meanwhile is never seen without it.
+        # # Records first and the ledger last. A launch reserves before it writes a record, so a launch that begins in
+        # the meantime is never seen without its reservation.
         records, unreadable = state.records()
-        # Who waits watches for what this run may not have seen yet, so the signature is older than all of it.
+        # A waiting session watches for changes that this run may not have seen, so the signature is read first.
         batches = _batches(state, records)
         waited_for = signature(state, session_name, records, batches)
         wanted = {*images, *_pinned_images(session_name, records)}
@@ -137,12 +137,12 @@ def _silent_peers(
 
 
 def _acts_on_loss(record: Record) -> bool:
-    """Tell whether more follows from the loss of a host than that a session waits for it."""
+    """Return whether the loss of a host has more consequences than that a session waits for it."""
     return record.status == RUNNING and (record.request or {}).get("on_host_loss", "wait") != "wait"
 
 
 def image_names() -> list[str]:
-    """Return the names of all images that the engine of this host has, in order. Raises EngineError."""
+    """Return the sorted names of all images that the engine of this host has. Raises EngineError."""
     found = Engine.connect().image_names()
     return sorted(name for name, image in found.items() if name not in (image, "<none>:<none>"))
 
@@ -199,7 +199,7 @@ def _facts(
 
 
 def private_places(state: StateDirectory) -> dict[str, str]:
-    """Return what of this host no session may mount, by where it really is."""
+    """Return the paths of this host that no session may mount, by real path."""
     places = {
         str(state.root): "the state of sessions",
         str(state.label_key_file): "the key that proves records",
@@ -212,13 +212,13 @@ def private_places(state: StateDirectory) -> dict[str, str]:
 
 
 def bounded_path_facts(path: str) -> dict[str, Any]:
-    """Return what planning needs to know of a path. Raises Hung where its file system does not answer."""
+    """Return the facts about a path that planning needs. Raises Hung if its file system does not answer."""
     what = f"the file system of {path} (session_mounts)"
     return bounded(partial(folders.path_facts, path), what, patience(what, folders.SECONDS))
 
 
 def _underlay(wanted: str | None, links: link.Links) -> dict[str, Any] | None:
-    """Return what tunnels of this host use; None where that is not clear and nobody who plans has to know it."""
+    """Return the underlay of this host's tunnels. None if it is not clear and no plan needs it."""
     try:
         return link.underlay(wanted, links)
     except link.LinkError:
@@ -228,10 +228,10 @@ def _underlay(wanted: str | None, links: link.Links) -> dict[str, Any] | None:
 
 
 def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[Reservation], list[str]]:
-    """Return what the ledger holds by session id, and why it cannot be read; only who repairs gets by without it.
+    """Return the ledger's reservations by session id, and why it cannot be read. Only a repair works without it.
 
-    Who holds a session's name alone, for the moment of a launch, has nothing that another could have or wait for. Who
-    changes a session keeps others from that, whatever it holds.
+    A launch that only holds a session's name for a moment has nothing that another could use or wait for. A change of a
+    session blocks other changes, whatever it holds.
     """
     try:
         held = LedgerFile(str(state.root)).read()
@@ -245,7 +245,7 @@ def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[
 def _records(
     state: StateDirectory, session_name: str, records: list[Record], whole_records: bool, in_full: set[str]
 ) -> dict[str, Any]:
-    """Return what is recorded: whole where that is asked or needed to judge queue, failures, changes; else as stubs."""
+    """Return the records: whole if requested or needed for the queue, failures and changes, otherwise as stubs."""
     damaged = []
     tombstones = []
     try:
@@ -276,7 +276,7 @@ def _host_names(state: StateDirectory, records: list[Record]) -> dict[str, str]:
 
 
 def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, dict[str, Any]]:
-    """Return the public keys of the replicas here, of sessions that run and lack none of them here."""
+    """Return the public keys of the replicas here, for running sessions that have all of their keys here."""
     found = {}
     for record in records:
         session = state.session(record.id)
@@ -285,7 +285,7 @@ def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, 
             from ..core.model.plan import read_plan
             from .prepare import make_keys
 
-            with suppress(InvalidPlan):  # who would start it says so
+            with suppress(InvalidPlan):  # the step that would start it reports this
                 plan = read_plan(record.plan, forgiving=True)
                 public_keys, lacking = make_keys(session, plan, host, regenerate=False, check_mode=True)
                 if not lacking:
@@ -294,11 +294,11 @@ def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, 
 
 
 def _batches(state: StateDirectory, records: list[Record]) -> dict[str, dict[str, Any]]:
-    """Return what can be said of the batch commands that were started on this host, by session."""
+    """Return the state of the batch commands that were started on this host, by session."""
     found = {}
     for record in records:
         if record.status == RUNNING and record.request is not None and record.request["batch_command"]:
-            # Only who has run a batch command needs these.
+            # Only hosts that have run a batch command need these.
             from ..adapters.output import OutputDirectory
             from ..core.rules.output import batch_job
             from .jobs import outcomes
@@ -310,7 +310,7 @@ def _batches(state: StateDirectory, records: list[Record]) -> dict[str, dict[str
 
 
 def _pinned_images(session_name: str, records: list[Record]) -> set[str]:
-    """Return the ids of the images that a session of this name runs, as far as this host has its record."""
+    """Return the ids of the images that a session of this name runs, if this host has its record."""
     return {
         image
         for record in records
@@ -327,9 +327,9 @@ def signature(
     records: list[Record] | None = None,
     batches: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
-    """Return a digest of all that decides whether a session that waits gets room on this host, itself left out.
+    """Return a digest of everything that decides if a waiting session fits on this host, without the session itself.
 
-    records, batches: what was read of them, if it was.
+    records, batches: if they were already read.
     """
     found = state.records()[0] if records is None else records
     outcomes = _batches(state, found) if batches is None else batches
@@ -349,7 +349,7 @@ def _objects(
     links: link.Links,
     tables: Mapping[str, firewall.Iptables],
 ) -> dict[str, dict[str, Any]]:
-    """Return what there is of each session besides its record: id to name and kinds."""
+    """Return the objects of each session in addition to its record: id to name and kinds."""
     found: dict[str, dict[str, Any]] = {}
 
     def add(session_id: str, name: str, kind: str) -> None:
@@ -412,7 +412,7 @@ def _network_subnets(networks: list[dict[str, Any]]) -> set[str]:
 
 
 def _ports(listening: list[dict[str, Any]], containers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add to what listens the ports that containers publish, which need no listener."""
+    """Add the published ports of containers to the listening ports, because they need no listener."""
     published = {
         (port.get("IP", ""), int(port["PublicPort"]), port["Type"])
         for entry in containers

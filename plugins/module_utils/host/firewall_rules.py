@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Have the host's firewall keep everybody out of a session who is not of it."""
+"""Firewall rules that keep all other containers out of a session."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from . import engine_settings
 from .steps import Stage, Step
 
 OVERLAYS = Path("/usr/local/lib/cluster-compute/overlays.json")
-"""Which overlays containers of this host are kept out of: part of its preparation, as the firewall is one for all."""
+"""The overlays out of which containers are kept. Part of the host's preparation, because it has only one firewall."""
 
 
 def isolation_of_stub(record: Record) -> Isolation | None:
-    """Return what the rules of a host without replicas of a running session keep apart.
+    """Return the isolation of a running session on a host without its replicas.
 
-    None where there is nothing, or the rules for all overlays of the site do it.
+    None if there is nothing to isolate, or the rules for all overlays of the site do it.
     """
     if record.status != RUNNING or record.tunnel is None:
         return None
@@ -46,10 +46,10 @@ def isolation_of_stub(record: Record) -> Isolation | None:
 def isolation_here(
     plan: Plan, overlay: OverlayTunnel | None, host: str, *, gave_up: bool = False, is_undecided: bool = False
 ) -> Isolation:
-    """Return what the rules of this *host*, which carries replicas of the session, keep apart.
+    """Return the isolation of a session on this *host*, which carries replicas of it.
 
-    They follow the ways that packets take now. overlay: what `tunnel_of` says of the plan. gave_up: whether the host's
-    part could not be started. is_undecided: as of `isolation.isolation_of`.
+    The rules follow the current routes of packets. overlay: the result of `tunnel_of` for the plan. gave_up: whether
+    the host's part could not be started. is_undecided: as in `isolation.isolation_of`.
     """
     local = plan.hosts[host].underlay_address
     peers = [other.underlay_address for name, other in plan.hosts.items() if name != host and other.underlay_address]
@@ -68,46 +68,46 @@ def isolation_here(
 
 
 def will_use_nftables() -> bool:
-    """Tell from its settings what an engine that does not run yet will write its rules with."""
+    """Return from its settings with which firewall tool an engine that does not run yet will write its rules."""
     return engine_settings.read(engine_settings.FILE).get("firewall-backend") == "nftables"
 
 
 def keep_out_steps(stub: Record, nftables: bool) -> Stage:
-    """Return what is missing of what keeps containers of a host without replicas out of a session's tunnel.
+    """Return the missing rules that keep containers of a host without replicas out of a session's tunnel.
 
-    It comes after `standing_steps`, which do that for all sessions at once where the host is prepared for them.
+    They come after `standing_steps`, which do this for all sessions at once if the host is prepared for them.
     """
     wanted = isolation_of_stub(stub)
     return [] if wanted is None else rule_steps(wanted, nftables)
 
 
 def rule_steps(wanted: Isolation, nftables: bool) -> Stage:
-    """Return what is missing of a session's rules: one step or none. nftables: whether the engine uses that."""
+    """Return the step for missing rules of a session, if any. nftables: whether the engine uses it."""
     return _rule_steps(wanted.session_id, wanted.session_name, _forms(wanted, nftables))
 
 
 def give_up_steps(record: Record, host: str, nftables: bool) -> Stage:
-    """Return what has the other hosts of a session told that it could not be started here; its removal ends that.
+    """Return the steps that inform the session's other hosts that it could not be started here, until its removal.
 
-    All other rules stay, as some of it may run.
+    All other rules stay, because parts of it may run.
     """
     wanted = isolation_here(read_plan(record.plan), tunnel_of(record.plan), host, gave_up=True)
     return rule_steps(wanted, nftables) if wanted.doors else []
 
 
 def read_overlays() -> Overlays | None:
-    """Return the overlays that containers of this host are to be kept out of, None where its preparation set none."""
+    """Return the overlays out of which containers of this host are kept. None if its preparation set none."""
     try:
         return Overlays.from_dict(json.loads(OVERLAYS.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError, AttributeError):
-        return None  # the host's preparation writes it anew
+        return None  # the host's preparation writes it again
 
 
 def overlay_stages(overlays: Overlays | None, nftables: bool) -> list[Stage]:
-    """Return what sets for this host, also after a reboot, which overlays its containers are kept out of; None: none.
+    """Return the steps that set, also for later boots, out of which overlays containers are kept. None means none.
 
-    The rules come before the file and go after it, so that the file never promises what is not so; what a run left that
-    was stopped between the two goes as well.
+    The rules are added before the file and removed after it, so that the file is never wrong. Leftovers of a run that
+    was stopped between the two are also removed.
     """
     before = read_overlays()
     old = before.to_dict() if before is not None else None
@@ -132,9 +132,9 @@ def overlay_stages(overlays: Overlays | None, nftables: bool) -> list[Stage]:
 
 
 def standing_steps(nftables: bool) -> Stage:
-    """Return what is missing of the rules that keep containers of this host out of all overlays of the site.
+    """Return the missing rules that keep containers of this host out of all overlays of the site.
 
-    They are no part of a session: whatever comes of the call that puts them back, they stay.
+    They do not belong to a session, and stay whatever the outcome of the call that restores them.
     """
     overlays = read_overlays()
     if overlays is None:
@@ -143,7 +143,7 @@ def standing_steps(nftables: bool) -> Stage:
 
 
 def overlays_in_force(nftables: bool, tables: Mapping[str, Iptables]) -> Overlays | None:
-    """Return the overlays that containers of this host are kept out of. tables: of the firewall, as they are."""
+    """Return the overlays out of which containers of this host are kept. tables: the current ones of the firewall."""
     overlays = read_overlays()
     if overlays is None:
         return None
@@ -169,7 +169,7 @@ def _rule_steps(session_id: str, name: str, wanted: Mapping[str, Rules]) -> Stag
             if form == firewall.NFT:
                 firewall.nft_put(isolation.table_name(session_id, name), rules)
             else:
-                # They are read again: a launch beside this one may have changed them meanwhile.
+                # They are read again, because a concurrent launch may have changed them.
                 firewall.put(form, session_id, name, rules)
 
     is_new = not any(found for _rules, found in forms.values())
@@ -190,14 +190,14 @@ def _forms(wanted: Isolation, nftables: bool) -> dict[str, Rules]:
     if nftables:
         return {firewall.NFT: isolation.nft_rules(wanted)}
     forms = {firewall.IPTABLES: isolation.iptables_rules(wanted)}
-    # A host whose kernel has no IPv6 has nothing to drop.
+    # A host without IPv6 in its kernel has nothing to drop.
     if firewall.IP6TABLES in firewall.kinds() or (wanted.tunnel is not None and wanted.tunnel.is_ipv6):
         forms[firewall.IP6TABLES] = isolation.iptables_rules(wanted, ipv6=True)
     return forms
 
 
 _Forms = dict[str, tuple[Rules, firewall.Found]]
-"""What is wanted and what there is, by form."""
+"""The wanted and the current rules, by form."""
 
 
 def _found(
@@ -219,7 +219,7 @@ def _different(forms: _Forms) -> dict[str, Rules]:
 
 
 def _shown(rules: Rules, found: firewall.Found) -> Any:
-    """Return the rules that were found, in words; of those of others only that there are some."""
+    """Return the rules that were found as text. Rules of others are only mentioned."""
     known = {isolation.digest(rule): rule for chain_rules in rules.values() for rule in chain_rules}
     return {chain: [known.get(digest, "another rule") for digest in digests] for chain, digests in found.items()}
 
@@ -228,7 +228,7 @@ def removal_steps(sessions: Mapping[str, str]) -> Stage:
     """Return the steps that remove the rules of *sessions*, id to name."""
 
     def remove() -> None:
-        # One after the other: each reads what the one before has changed.
+        # One after the other, because each reads what the one before has changed.
         for session_id in sorted(sessions):
             firewall.remove(session_id)
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Who this host is, whatever an inventory calls it: an identity of its own, made when the host is prepared."""
+"""The identity of this host, which does not depend on its name in an inventory. Created when the host is prepared."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..adapters.state import StateDirectory, StateError, mark_version, write_fil
 from .steps import Stage, Step
 
 IDENTITY = "identity.json"
-"""In the state directory: ``id``, drawn by chance; ``machine``, a digest of what names the machine, if anything; and
-``names``, by which inventories called the host when it was prepared."""
+"""In the state directory: ``id``, which is random; ``machine``, a digest of the machine's identifiers, if it has any;
+and ``names``, the host's names in inventories when it was prepared."""
 MOST_NAMES = 20
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a host knows of itself; empty where it was prepared by an earlier release. names: the oldest first."""
+    """Identity data of a host. Empty if an earlier release prepared it. names: the oldest first."""
 
     id: str = ""
     names: tuple[str, ...] = ()
 
 
 class OtherMachine(StateError):
-    """The state directory was made on another machine."""
+    """The state directory was created on another machine."""
 
     is_of_host = True
 
@@ -38,7 +38,7 @@ class OtherMachine(StateError):
 def read_identity(state: StateDirectory) -> Identity:
     """Return the host's identity.
 
-    Raises OtherMachine where this disk was copied or moved here from another machine, and NewerState.
+    Raises OtherMachine if this disk was copied or moved here from another machine, and NewerState.
     """
     state.check_version()
     path = state.root / IDENTITY
@@ -47,7 +47,7 @@ def read_identity(state: StateDirectory) -> Identity:
         identity = Identity(str(found["id"]), tuple(map(str, found["names"])))
         known = str(found["machine"])
     except (FileNotFoundError, ValueError, LookupError, TypeError):
-        return Identity()  # a damaged one tells nothing, and the next preparation makes it anew
+        return Identity()  # a damaged one is ignored, and the next preparation creates it again
     here = _machine()
     if known and here and known != here:
         raise OtherMachine(
@@ -59,11 +59,11 @@ def read_identity(state: StateDirectory) -> Identity:
 
 
 def identity_stage(state: StateDirectory, name: str) -> Stage:
-    """Return what is missing of the host's identity: one step or none. name: the inventory's. Raises OtherMachine."""
+    """Return the step for the host's missing identity, if any. name: in the inventory. Raises OtherMachine."""
     identity = read_identity(state)
     if name in identity.names:
         return []
-    import uuid  # only who is prepared needs it
+    import uuid  # only needed to prepare the host
 
     content = {
         "id": identity.id or str(uuid.uuid4()),
@@ -80,6 +80,6 @@ def _write(state: StateDirectory, text: str) -> None:
 
 
 def _machine() -> str:
-    """Return a digest of what names the machine, so that nobody who reads the file learns that."""
+    """Return a digest of the machine's identifiers, so that the file does not reveal them."""
     name = machine.hardware_name()
     return hashlib.sha256(name.encode()).hexdigest() if name else ""

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Keep what was found in the images of this host, so that each is examined once: an id always means the same image."""
+"""Store what was found in the images of this host. Each image is examined once, because an id never changes meaning."""
 
 import json
 import re
@@ -18,20 +18,20 @@ from ..core.model.decode import Malformed, decode
 from ..core.values.image_names import is_image_id
 
 MOST_LINKS = 1000
-"""Paths of an image that are kept: each way to a mount of a session that it ran has a few."""
+"""Maximum number of stored paths of an image. Each mount of a session that ran it has a few."""
 
 EXAMINED = re.compile(r"cc-[0-9a-f]{8}-image-[0-9a-f]{8}")
-"""How containers are named in which an image is examined (`Engine.image_files`)."""
+"""Prefix of the names of containers in which an image is examined (`Engine.image_files`)."""
 OLD = 3600.0
-"""Seconds after which nobody examines an image in one any more: that takes some seconds."""
+"""Seconds after which such a container is no longer in use. An examination takes some seconds."""
 
 
 @dataclass
 class ImageNotes:
     """What was found in an image.
 
-    links: by path, what the symbolic link there says; empty where there is none. own_server: whether it has an SSH
-    server of its own; None where nobody has looked.
+    links: by path, the target of the symbolic link there, empty if there is none. own_server: whether it has its own
+    SSH server, None if that was not checked.
     """
 
     links: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ def _file(state: StateDirectory, image: str) -> Path:
 
 
 def read(state: StateDirectory, image: str) -> ImageNotes:
-    """Return what is known of an image; nothing where that cannot be read."""
+    """Return the notes of an image. Empty if they cannot be read."""
     if not is_image_id(image):
         return ImageNotes()
     try:
@@ -57,7 +57,7 @@ def read(state: StateDirectory, image: str) -> ImageNotes:
 
 
 def write(state: StateDirectory, engine: Engine, image: str, notes: ImageNotes) -> None:
-    """Keep what was found in an image, in place of what is kept of images that are gone. A full disk keeps nothing."""
+    """Store what was found in an image, and drop the notes of removed images. Nothing is stored on a full disk."""
     if not is_image_id(image) or len(notes.links) > MOST_LINKS:
         return
     prune(state, engine)
@@ -66,7 +66,7 @@ def write(state: StateDirectory, engine: Engine, image: str, notes: ImageNotes) 
 
 
 def prune(state: StateDirectory, engine: Engine) -> None:
-    """Forget images that this host does not have any more. Raises EngineError."""
+    """Drop the notes of images that this host no longer has. Raises EngineError."""
     if _folder(state).is_dir():
         kept = {_file(state, image) for image in engine.image_names() if is_image_id(image)}
         for path in _folder(state).iterdir():
@@ -75,9 +75,9 @@ def prune(state: StateDirectory, engine: Engine) -> None:
 
 
 def remove_left(engine: Engine, check_mode: bool) -> list[str]:
-    """Remove the containers that runs left which were ended while they examined an image; return their names.
+    """Remove the containers of runs that were aborted while they examined an image. Return their names.
 
-    Most go with their session (`host.removal`). Raises EngineError.
+    Most are removed with their session (`host.removal`). Raises EngineError.
     """
     left = {
         container_name(entry): entry["Id"]

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Bring images to this host: from a registry, from an archive, from another host; and give them to another host."""
+"""Get images from a registry, an archive or another host, and send them to another host."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _login(logins: Logins, reference: str) -> dict[str, str] | None:
 
 
 def _each(function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[list[Any], dict[int, SessionError]]:
-    """Call *function* with all items side by side; return the results, and the errors of those that failed.
+    """Call *function* with all items in parallel. Return the results, and the errors of those that failed.
 
-    Raises what is no SessionError, or is the host's own error.
+    Raises errors that are not a SessionError, and errors of the host itself.
     """
     with ThreadPoolExecutor() as pool:
         attempts = [pool.submit(function, item) for item in items]
@@ -51,7 +51,7 @@ def _each(function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[list[An
 def resolve(
     engine: Engine, references: Sequence[str], logins: Logins
 ) -> tuple[dict[str, str], dict[str, SessionError]]:
-    """Return the digests that registries have by these names now, and by name why there is none."""
+    """Return the current digests of these names in their registries, and by name why there is none."""
     found, problems = _each(lambda reference: engine.resolve_image(reference, _login(logins, reference)), references)
     digests = {name: digest for name, digest in zip(references, found) if digest is not None}
     return digests, {references[number]: why for number, why in problems.items()}
@@ -60,7 +60,7 @@ def resolve(
 def pull(
     engine: Engine, wanted: Sequence[Mapping[str, str]], logins: Logins
 ) -> tuple[dict[str, dict[str, Any]], dict[str, SessionError]]:
-    """Pull images by their digests, side by side, and name them as their references say.
+    """Pull images by their digests in parallel, and give them the names of their references.
 
     wanted: ``reference`` and ``digest`` of each. Returns by reference ``id``, ``bytes`` and ``seconds``, and why a
     pull failed.
@@ -76,7 +76,7 @@ def pull(
         if found is None:
             raise EngineError(f"Docker Engine pulled {image['digest']} and does not have it.")
         if not suits(found["Architecture"], machine):
-            # An engine asks a registry for its own machine's, and takes what there is where that has but one.
+            # An engine requests the image for its own architecture, and accepts a different one if there is only one.
             if is_new:
                 engine.remove_image(image["digest"])
             raise ImageDenied(
@@ -98,10 +98,10 @@ def _name(engine: Engine, image: str, reference: str) -> None:
 
 
 def load(engine: Engine, path: str, image: str, reference: str, allowed: Collection[str]) -> dict[str, Any]:
-    """Load an archive that was brought to this host for that, and remove it.
+    """Load an archive that was copied to this host, and remove the archive.
 
-    allowed: the ids of all images that it holds, as who sent it has read. Returns ``bytes`` and
-    ``seconds``. Raises EngineError where the archive holds something else.
+    allowed: the ids of all images in it, as the sender has read them. Returns ``bytes`` and ``seconds``. Raises
+    EngineError if the archive contains something else.
     """
     began = time.monotonic()
     count = 0
@@ -109,7 +109,7 @@ def load(engine: Engine, path: str, image: str, reference: str, allowed: Collect
     def chunks() -> Iterator[bytes]:
         nonlocal count
         with open(path, "rb") as file:
-            os.unlink(path)  # nobody takes it away if the controller goes meanwhile
+            os.unlink(path)  # nothing else removes it if the controller fails in the meantime
             while chunk := file.read(CHUNK):
                 count += len(chunk)
                 yield chunk
@@ -132,9 +132,9 @@ def receive(
 ) -> dict[str, Any]:
     """Get an image from another host, without a file in between. Returns ``bytes``, ``seconds`` and ``image``.
 
-    address: the other host's. source: this one's, None for any. content: what it has to be where this engine's store
-    gives it another id; ``image`` is that then, else empty.
-    Raises StreamError where the sender fails, EngineError where it sends another image.
+    address: the other host's. source: this one's, None for any. content: the required content if this engine's store
+    gives the image another id. ``image`` is then this id, otherwise empty. Raises StreamError if the sender fails, and
+    EngineError if it sends another image.
     """
     began = time.monotonic()
     count, own = 0, image
@@ -158,11 +158,11 @@ def take_in(
     allowed: Collection[str],
     content: str = "",
 ) -> str:
-    """Load an archive that has to hold *image*, and nothing that is not *allowed*; return its id here.
+    """Load an archive that has to contain *image*, and nothing that is not *allowed*. Return its id here.
 
-    The engine computes the ids from what it was given, so what has this id is this image. content: by which it is known
-    where its id is another one in this engine's store. Anything else is removed, and names that it took are given back.
-    Raises EngineError in that case.
+    The engine computes the ids from its input, so the image with this id is the right one. content: identifies the
+    image if it has another id in this engine's store. If the archive contains anything else, that is removed, the names
+    that it took are restored, and EngineError is raised.
     """
     before = engine.image_names()
     loaded = engine.load_images(archive)
@@ -201,9 +201,9 @@ def _roll_back(
 
 
 def serve(engine: Engine, image: str, *, address: str, ports: tuple[int, int], token: str) -> dict[str, Any]:
-    """Start a server for one transfer of *image*; return its ``port``, ``fingerprint`` and ``server`` (the process).
+    """Start a server for one transfer of *image*. Return its ``port``, ``fingerprint`` and ``server`` (the process).
 
-    Raises EngineError where this host does not have the image, StreamError where it cannot listen.
+    Raises EngineError if this host does not have the image, and StreamError if it cannot listen.
     """
     if engine.inspect_image(image) is None:
         raise EngineError(f"This host does not have the image {image[:19]} any more.")
@@ -218,7 +218,7 @@ def serve(engine: Engine, image: str, *, address: str, ports: tuple[int, int], t
     context, fingerprint = identity()
 
     def chunks() -> Iterator[bytes]:
-        # The engine is asked by the process that sends: a connection cannot be shared between two.
+        # The sending process connects to the engine, because two processes cannot share a connection.
         return Engine.connect(timeout=STALL).save_image(image)
 
     return {
@@ -229,5 +229,5 @@ def serve(engine: Engine, image: str, *, address: str, ports: tuple[int, int], t
 
 
 def end(servers: Iterable[Mapping[str, int]]) -> int:
-    """End those of *servers* that still wait or send; return how many."""
+    """End those of *servers* that still wait or send. Return how many."""
     return sum(end_server(server["pid"], server["start"]) for server in servers)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Make the program of the hosts' side of its sources, and put it where `entry_point` finds it.
+"""Build the program for hosts from its sources, and install it where `entry_point` finds it.
 
-`entry_point` runs this file as it comes out of the sources, so it imports nothing of the collection.
+`entry_point` runs this file directly from the sources, so it imports nothing from the collection.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ MONTH = 30 * 86400
 
 
 def build(sources: bytes) -> bytes:
-    """Return the program: what is in it, after the length of that, and then, end to end, codes and sources.
+    """Return the program: the length of its index, the index, and then, without gaps, code and sources.
 
-    What is in it: where the sources begin, and by the name of a module whether it is a package, and from where to where
-    its code is. Compiled by the Python that runs it; its version is in the program's name.
+    The index contains where the sources begin, and by module name whether it is a package and the range of its code.
+    The code is compiled by the Python that runs it, whose version is in the program's name.
     """
     modules = {}
     codes = b""
@@ -43,7 +43,7 @@ def build(sources: bytes) -> bytes:
 
 
 def keep(path: str, content: bytes) -> str:
-    """Write a program to its place, and remove those that nobody has used for a month; return why not, if not."""
+    """Install a program, and remove those that were not used for a month. Return why this failed, if it did."""
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder, 0o755, exist_ok=True)

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Run a command in replicas of one host, without anybody who waits for it.
+"""Run a command in replicas of one host in the background.
 
-A process of the host starts the command in each replica, keeps what it writes and how it ends, and ends it when its
-time is over. It needs neither the controller nor a connection, and ends with the command.
+A process on the host starts the command in each replica, stores its output and exit status, and ends it at its timeout.
+It does not need the controller or a connection, and ends with the command.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from .engine_trial import host_fault
 
 PROCESS_NAME = "cc-job"
 MARK = "CLUSTER_COMPUTE_JOB_ID"
-"""Variable by which a job's processes are known, wherever they go within their container."""
+"""Variable that identifies a job's processes, wherever they move within their container."""
 GRACE = 10.0
 """Seconds between the request to end and the kill, as for containers."""
 LOOK = 0.25
-"""Seconds between two looks whether a job is to be ended, or has."""
+"""Seconds between two checks of whether a job has to be ended or has ended."""
 LAG = 10.0
-"""Seconds within which an engine notices that a command has ended whose output has."""
+"""Seconds within which an engine notices that a command has ended, after its output has ended."""
 ALONE = b"WORLD_SIZE=1"
-"""What a process has in its environment that a launcher started which knows of no other."""
+"""Environment of a process from a launcher that uses no other replica."""
 ALONE_LOOKS = (1.0, 4.0, 20.0, 90.0)
-"""Seconds after the start of a job at which it is looked for: each look goes through all processes of the host."""
+"""Seconds after the start of a job at which to check this. Each check reads all processes of the host."""
 MOST_JOBS = 50
-"""Jobs of a session that a host keeps at most, the newest ones; those that run and its batch command beside."""
+"""Maximum number of ended jobs of a session to keep on a host, in addition to its batch command."""
 
 
 class JobError(SessionError):
-    """A job cannot be started; the message is a sentence."""
+    """A job cannot be started. The message is a sentence."""
 
 
 @dataclass(frozen=True)
 class Command:
     """What is to run.
 
-    timeout: seconds, 0 for none. size: most bytes that are kept of what it writes in a replica. warn_alone: whether to
-    look for processes that work alone, although the session has several replicas. secret: what is kept of its output
-    does not hold, as a token that it was started with.
+    timeout: seconds, 0 for none. size: maximum number of bytes to keep of its output in a replica. warn_alone: whether
+    to look for processes that work alone, although the session has several replicas. secret: removed from the stored
+    output, such as a token with which it was started.
     """
 
     argv: Sequence[str]
@@ -77,8 +77,8 @@ def start(
 ) -> None:
     """Start a job in replicas of this host.
 
-    on: where it runs in all, replica to host. host: name of this one.
-    Raises JobError and EngineError where it cannot run in one of them.
+    on: all replicas where it runs, with their hosts. host: name of this host. Raises JobError and EngineError if it
+    cannot run in one of them.
     """
     record = state.session(session_id).read_record()
     if record is None or record.status != RUNNING:
@@ -123,9 +123,9 @@ def start(
 
 
 def _forget(jobs: Sequence[JobOutput], spare: int) -> None:
-    """Remove the oldest jobs that have ended where there are too many, or where they take too much of the disk.
+    """Remove the oldest ended jobs if there are too many or they use too much of the disk.
 
-    spare: bytes that output may take beyond what it does; negative where it takes too much.
+    spare: bytes that output may use in addition. Negative if it uses too much.
     """
     for number, job in enumerate(jobs):
         if spare >= 0 and len(jobs) - number < MOST_JOBS:
@@ -136,7 +136,7 @@ def _forget(jobs: Sequence[JobOutput], spare: int) -> None:
 
 
 def _run_all(job: JobOutput, prepared: Mapping[str, str], command: Command, note: SuspicionFile) -> None:
-    """Run in all replicas side by side; the work of the process in the background."""
+    """Run the command in all replicas in parallel, which is the work of the background process."""
     runs = [threading.Thread(target=_run, args=(job, *run, command, note)) for run in prepared.items()]
     for run in runs:
         run.start()
@@ -145,9 +145,10 @@ def _run_all(job: JobOutput, prepared: Mapping[str, str], command: Command, note
 
 
 def _run(job: JobOutput, replica: str, prepared: str, command: Command, note: SuspicionFile) -> None:
-    """Run in one replica until the command has ended, and write down how.
+    """Run the command in one replica until it has ended, and record how it ended.
 
-    One that its host cannot start has not failed: the host is suspect, and a batch command begins anew elsewhere.
+    A command that its host cannot start has not failed. The host becomes suspect, and a batch command starts again
+    elsewhere.
     """
     end: dict[str, Any] = {
         "exit_code": None,
@@ -188,16 +189,15 @@ def _run(job: JobOutput, replica: str, prepared: str, command: Command, note: Su
 
 
 def _without(secret: str, lines: list[Line]) -> list[Line]:
-    """Return lines that do not hold a secret; empty for none."""
+    """Return lines with the secret removed. An empty secret changes nothing."""
     if not secret:
         return lines
     return [(moment, stream, text.replace(secret, HIDDEN)) for moment, stream, text in lines]
 
 
 def _exit_code(engine: Engine, prepared: str) -> tuple[int, bool]:
-    """Return the exit code of a command that writes no more, and whether it has begun, so that it had a process.
-
-    Raises EngineError where its container is gone.
+    """Return the exit code of a command whose output has ended, and whether it has begun, so that it had a process.
+    Raises EngineError if its container is gone.
     """
     deadline = time.monotonic() + LAG
     while True:
@@ -210,7 +210,7 @@ def _exit_code(engine: Engine, prepared: str) -> tuple[int, bool]:
 
 
 def _watch(job: JobOutput, prepared: str, command: Command, end: dict[str, Any], done: threading.Event) -> None:
-    """End the command when its time is over or somebody asks for it, also before it has begun; see who works alone."""
+    """End the command at its timeout or on request, even before it has begun. Check for processes that work alone."""
     begun = time.monotonic()
     looks = list(ALONE_LOOKS if command.warn_alone else ())
     while not done.wait(LOOK):
@@ -223,7 +223,7 @@ def _watch(job: JobOutput, prepared: str, command: Command, end: dict[str, Any],
                 engine = Engine.connect()
                 running, pid, code = engine.command_state(prepared)
                 requeue = not late and job.is_requeued()
-                # What has ended by itself is not to run again.
+                # A command that has ended by itself must not run again.
                 has_ended = requeue and not running and code is not None
                 if not (end["timed_out"] or end["stopped"] or has_ended):
                     end.update(timed_out=late, stopped=not late, requeue=requeue)
@@ -234,7 +234,7 @@ def _watch(job: JobOutput, prepared: str, command: Command, end: dict[str, Any],
 
 
 def _is_alone(prepared: str, job_id: str) -> bool:
-    """Tell whether a process of the job was started as the only one of its kind."""
+    """Return whether a process of the job was started as the only one of its kind."""
     try:
         running, pid, _code = Engine.connect().command_state(prepared)
     except SessionError:
@@ -243,9 +243,9 @@ def _is_alone(prepared: str, job_id: str) -> bool:
 
 
 def _end(leader: int, job_id: str) -> None:
-    """End all processes of a job: ask them, and kill what is left after the grace.
+    """End all processes of a job: send them a signal to end, and kill what is left after the grace time.
 
-    leader: the command's own process; 0 where it is gone.
+    leader: the command's own process, 0 if it is gone.
     """
     deadline = time.monotonic() + GRACE
     known: dict[int, int | None] = {}
@@ -263,9 +263,9 @@ def _end(leader: int, job_id: str) -> None:
 
 
 def stop(job: JobOutput, *, requeue: bool = False) -> None:
-    """End a job on this host, also where nobody watches it any more.
+    """End a job on this host, even if its watching process is gone.
 
-    requeue: to begin anew elsewhere; returns when it has ended, or should have long ago.
+    requeue: the job starts again elsewhere. Returns when it has ended, or should have ended long ago.
     """
     if not is_running(job):
         _end(0, job.id)
@@ -277,24 +277,24 @@ def stop(job: JobOutput, *, requeue: bool = False) -> None:
 
 
 def is_running(job: JobOutput) -> bool:
-    """Tell whether a job runs in any replica of this host."""
+    """Return whether a job runs in any replica of this host."""
     return any(outcome["status"] == RUNNING for outcome in outcomes(job))
 
 
 def outcomes(job: JobOutput) -> list[dict[str, Any]]:
-    """Return what can be said of a job in each replica of this host."""
+    """Return the state of a job in each replica of this host."""
     description = job.read_info()
     if description is None:
         return []
     runner = description["runner"]
-    # Who starts a job writes down at once what watches it, unless it is killed.
+    # A process that starts a job immediately records what watches it, unless it is killed.
     is_alive = start_of(runner["pid"]) == runner["start"] if runner else time.time() - description["started"] < LAG
     watched = description["boot"] == _boot() and is_alive
     found = []
     for replica in description["here"]:
         end = job.read_end(replica)
         if end is None and not watched:
-            end = job.read_end(replica)  # it may have ended between the two looks
+            end = job.read_end(replica)  # it may have ended between the two checks
         status = ENDED if end is not None else RUNNING if watched else LOST
         nothing = {
             "exit_code": None,
@@ -311,5 +311,5 @@ def outcomes(job: JobOutput) -> list[dict[str, Any]]:
 
 
 def _boot() -> str:
-    """Return what tells this boot of the host from others (random(4))."""
+    """Return the identifier of this boot of the host (random(4))."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What programs say that a host runs by itself: the journal takes it, or a plain file."""
+"""Output of programs that a host runs by itself. It goes to the journal or a plain file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 
 
 def say(text: str) -> None:
-    """Write one line; the journal puts the time before it, a plain file does not."""
+    """Write one line. The journal adds the time, for a plain file it is added here."""
     stamp = "" if "JOURNAL_STREAM" in os.environ else time.strftime("%Y-%m-%d %H:%M:%S ")
     sys.stdout.write(stamp + "; ".join(text.splitlines()) + "\n")
     sys.stdout.flush()

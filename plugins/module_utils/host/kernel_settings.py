@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Give the kernel of this host the settings that many replicas need, now and at each boot; none is ever lowered."""
+"""Set the kernel parameters that many replicas need, now and at each boot. A parameter is never lowered."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ HEAD = "# Written by prepare_hosts of cluster_compute.session: replicas of a hos
 
 
 def setting_stages(least: Mapping[str, int]) -> list[Stage]:
-    """Return what sets these settings to no less than this.
+    """Return the steps that raise these parameters to at least these values.
 
-    Where somebody has set more, that stays, and is left out of the file. A setting that this host does not have, as in
-    a network namespace of its own, is for the host around it.
+    A higher value is kept, and left out of the file. A parameter that does not exist, as in a separate network
+    namespace, belongs to the host around it.
     """
     held = _held()
     found = {name: machine.integer(name) for name in least if machine.setting(name)}
@@ -49,7 +49,7 @@ def setting_stages(least: Mapping[str, int]) -> list[Stage]:
 
 
 def _held() -> dict[str, int]:
-    """Return what the file sets already."""
+    """Return what the file already sets."""
     try:
         lines = PATH.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

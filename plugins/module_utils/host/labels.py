@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Carry a session's record in a label of its default network, so that a lost state directory can be made again.
+"""Store a session's record in a label of its default network, so that a lost state directory can be restored.
 
-Labels stay as they were made, so a session that changes while it runs has the newer record in one of the containers
-that came with the change.
+Labels cannot be changed, so a session that changes while it runs has the newer record in one of the containers that
+came with the change.
 
-An image can bring labels, and who waits in the queue sees the id of a session. So a record has a code beside it, by a
-key of this host that no container sees; it lies outside the state directory, as labels are for when that is lost. What
-has no such code is not believed.
+An image can contain labels, and the id of a session is visible in the queue. A record therefore has an authentication
+code, with a key of this host that no container can see. The key is outside the state directory, because labels are
+needed when that is lost. Records without a valid code are ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..core.model.decode import encode
 from ..core.model.record import InvalidRecord, Record, read_record
 
 LARGEST = 64 * 1024 * 1024
-"""Most bytes that a label may unpack to; a record of the largest session has a tenth of it."""
+"""Maximum size of an unpacked label in bytes. A record of the largest session has a tenth of it."""
 
 
 def pack(record: Record) -> str:
@@ -38,7 +38,7 @@ def pack(record: Record) -> str:
 
 
 def unpack(label: str, session_id: str) -> Record:
-    """Return the record in a label. Raises InvalidRecord where it is not one of this session."""
+    """Return the record in a label. Raises InvalidRecord if it is not a record of this session."""
     try:
         packed = base64.b64decode(label, validate=True)
         text = zlib.decompressobj().decompress(packed, LARGEST)
@@ -49,7 +49,7 @@ def unpack(label: str, session_id: str) -> Record:
 
 
 def record_labels(state: StateDirectory, record: Record) -> dict[str, str]:
-    """Return the label with a record, and that with its code by this host's key. Raises OSError."""
+    """Return the label with a record, and the label with its code by this host's key. Raises OSError."""
     packed = pack(record)
     return {docker_engine.LABEL_RECORD: packed, docker_engine.LABEL_CODE: code_of(packed, state.make_label_key())}
 
@@ -60,10 +60,10 @@ def code_of(packed: str, key: bytes) -> str:
 
 
 def labelled_records(engine: Engine, state: StateDirectory) -> tuple[dict[str, Record], dict[str, tuple[str, str]]]:
-    """Return the records that labels hold, the newest by session; a label that holds none is as good as missing.
+    """Return the newest record of each session in labels. A label without a record counts as missing.
 
-    Second are the sessions of which a label holds what this host cannot have written: by id, the name that the session
-    has there and what bears the label.
+    Also return the sessions with a label that this host cannot have written: by id, the session's name there and the
+    object with the label.
     """
     key = state.read_label_key()
     found: dict[str, Record] = {}
@@ -88,7 +88,7 @@ def labelled_records(engine: Engine, state: StateDirectory) -> tuple[dict[str, R
 
 
 def _is_own(held: Mapping[str, Any], key: bytes | None) -> bool:
-    """Tell whether the record in labels has a code by this host's key."""
+    """Return whether the record in labels has a valid code by this host's key."""
     code = str(held.get(docker_engine.LABEL_CODE) or "")
     return key is not None and hmac.compare_digest(
         code.encode("utf-8", "surrogateescape"), code_of(str(held[docker_engine.LABEL_RECORD]), key).encode()
