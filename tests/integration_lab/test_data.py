@@ -196,7 +196,7 @@ def test_a_session_runs_on_if_the_one_to_replace_it_has_no_such_folder(session: 
     assert run.code != 0
     for host in ("n2", "n3"):
         assert f"The folder /srv/apart on {host} is not the folder that n1 has there" in run.failures
-    assert "the one that runs was not touched" in run.failures
+    assert "the running one was not touched" in run.failures
     assert differences(before, snapshot()) == []
     assert {name: replica.inspected["State"]["StartedAt"] for name, replica in replicas("data").items()} == {
         name: replica.inspected["State"]["StartedAt"] for name, replica in found.items()
