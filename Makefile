@@ -129,6 +129,10 @@ bench-smoke: setup ## Run every benchmark once at its smallest, to see that it w
 build: setup ## Build the collection, install the result aside and use it from there
 	@tools/build.sh
 
+.PHONY: mutants
+mutants: setup ## Change the sources in 20 small ways, and see whether the unit tests notice each
+	@python tools/mutants.py
+
 .PHONY: certify
 certify: setup ## Check the collection as a hub does: galaxy-importer, ansible-lint on what was built, ansible-test units
 	@tools/need.sh fish=fish tcsh=tcsh mksh=mksh

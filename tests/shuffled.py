@@ -8,17 +8,19 @@ import os
 import random
 
 SEED = "TEST_FILES_SEED"
-"""The variable of the environment that gives the order; without it one is drawn. Workers of xdist inherit it."""
+"""The variable of the environment that gives the order, 0 for the one they come in; without it one is drawn. Workers of
+xdist inherit it."""
 
 
 def seed() -> int:
     """Return the number that gives the order of this run."""
-    return int(os.environ.setdefault(SEED, str(random.SystemRandom().randrange(10000))))
+    return int(os.environ.setdefault(SEED, str(random.SystemRandom().randrange(1, 10000))))
 
 
 def by_files(names: list[str], number: int) -> list[int]:
     """Return the order of tests, as places in *names*, the file of each; the tests of a file stay together."""
     files = list(dict.fromkeys(names))
-    random.Random(number).shuffle(files)
+    if number:
+        random.Random(number).shuffle(files)
     place = {name: position for position, name in enumerate(files)}
     return sorted(range(len(names)), key=lambda index: place[names[index]])

@@ -37,6 +37,7 @@ check "ruff check" ruff check --quiet .
 check "ruff format" ruff format --check --diff --quiet .
 check "mypy" mypy --package ansible_collections.cluster_compute.session.plugins
 check "mypy tools" mypy tools
+check "mypy tests" mypy --package ansible_collections.cluster_compute.session.tests
 check "yamllint" yamllint --strict .
 check "ansible-lint" ansible-lint --offline -q --nocolor
 check "changelog" antsibull-changelog lint

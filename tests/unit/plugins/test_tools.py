@@ -445,8 +445,53 @@ class TestShuffled:
 
     def test_the_seed_gives_the_order(self) -> None:
         orders = [tuple(by_files(self.NAMES, number)) for number in range(20)]
-        assert orders[0] == tuple(by_files(self.NAMES, 0))
+        assert orders[0] == tuple(range(18)), "0 keeps the order"
+        assert orders[1] == tuple(by_files(self.NAMES, 1))
         assert len(set(orders)) > 10
+
+
+class TestMutants:
+    """Each small change is made once, and a test that notices it is told from one that does not."""
+
+    TEXT: ClassVar = (
+        'import os\n\n\ndef f(a: int = 1) -> bool:\n    """Return 1 < 2."""\n    print(\'é\', a)\n'
+        "    return not a and a < 3\n"
+    )
+
+    def test_every_change_is_made_in_its_place(self) -> None:
+        mutants = load("mutants")
+        found = [mutant.apply(self.TEXT) for mutant in mutants.mutants_of(Path("a.py"), self.TEXT)]
+        changes = [("= 1)", "= 2)"), ("print('é', a)", "pass"), ("not a and a < 3", "(not a or a < 3)")]
+        changes += [("not a", "(a)"), ("a < 3", "(a <= 3)"), ("< 3", "< 4")]
+        assert sorted(found) == sorted(self.TEXT.replace(before, after) for before, after in changes)
+
+    def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(self, tmp_path: Path) -> None:
+        mutants = load("mutants")
+        source = tmp_path / "plugins/module_utils/core/rules/small.py"
+        source.parent.mkdir(parents=True)
+        source.write_text("def f(a):\n    if a > 7:\n        return 1\n    return 2\n", encoding="utf-8")
+        test = tmp_path / "tests/unit/plugins/test_small.py"
+        test.parent.mkdir(parents=True)
+        test.write_text(
+            "import sys\n"
+            "sys.path.insert(0, 'plugins/module_utils/core/rules')\n"
+            "if False:\n"
+            f"    from {mutants.PREFIX}core.rules import small\n"
+            "import small\n\n\ndef test_f():\n    assert small.f(9) == 1\n",
+            encoding="utf-8",
+        )
+        for name in mutants.MODELS:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text("def test_it(): pass\n", encoding="utf-8")
+        before = source.read_text(encoding="utf-8")
+        noticed = {str(mutant): mutants.is_noticed(mutant, tmp_path, 60) for mutant in mutants.every_mutant(tmp_path)}
+        assert {change.partition(": ")[2]: found for change, found in noticed.items()} == {
+            "a > 7 -> (a >= 7)": False,
+            "7 -> 8": False,
+            "1 -> 2": True,
+            "2 -> 3": False,
+        }
+        assert source.read_text(encoding="utf-8") == before
 
 
 class TestStructure:
