@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What one host does in a launch, in as few calls as can be: hold the place, give it back, start there.
+"""Steps of one host in a launch, in as few calls as possible: hold the reservation, release it, start.
 
-The order within them is what makes a killed launch recognisable. The lease comes first; the record, PREPARING, before
-the first folder and key; the confirmed lease before the first link and container. So whatever is found of a launch that
-was killed has a record or a lease, and nobody has to guess whose it is. The record of a session from the queue is there
-already, PENDING, and stays as it is until the session starts: a refusal leaves it as it was.
+The order of the steps makes a killed launch recognisable. The lease comes first, the record (PREPARING) before the
+first directory and key, and the confirmed lease before the first link and container. Everything that a killed launch
+leaves therefore has a record or a lease, which identifies its owner. The record of a session from the queue already
+exists (PENDING) and does not change until the session starts, so a rejection leaves it unchanged.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .session.stages import session_stages
 from .verify import PeersSilent, verify, wait_until_ready
 
 PUT_BACK_SECONDS = 5.0
-"""For how long a proof waits for who works on a session, to put its names back; the timer does so as well."""
+"""Seconds for which a check waits for another process that works on a session, to restore its names, like the timer."""
 GIVE_UP_SECONDS = 5.0
-"""For how long a host that could not start a session waits for who works on it, to tell others."""
+"""Seconds for which a host that could not start a session waits for other work on it, to inform other hosts."""
 
 
 def hold(
@@ -53,17 +53,17 @@ def hold(
     looked: float | None = None,
     check_mode: bool,
 ) -> dict[str, Any]:
-    """Lease the claim if it fits now, and make under the lease the folders, proofs and keys that are missing.
+    """Lease the claim if it fits now, and create missing directories, probes and keys under the lease.
 
-    recorded: sessions that this host had a record of when the launch *looked*. Returns ``granted``, ``reasons``,
-    ``tentative``, ``actions`` and, where it is granted, ``public_keys``, the public keys of this host's
-    replicas. Where the lease was granted and a folder or key cannot be made, or the session was torn down since the
-    launch looked, the result is that of a failure, and what was held is given back.
+    recorded: sessions of which this host had a record when the launch collected facts (*looked*). Returns ``granted``,
+    ``reasons``, ``tentative``, ``actions`` and, if it is granted, ``public_keys``, the public keys of this host's
+    replicas. If the lease was granted but a directory or key cannot be created, or the session was torn down since
+    then, the result is that of a failure, and what was held is released.
     """
     leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, lease_owner, check_mode)
     if leased and not check_mode:
         answer = reservation.refused_by_name(state, ledger, claim, lease_owner)
-    # Once it is leased: who drains the host sees the lease, or this sees the drain.
+    # After the lease: either a drain of the host sees the lease, or this sees the drain.
     drain = state.read_drain() if answer.granted and record.status == PREPARING else None
     if drain is not None:
         if not check_mode:
@@ -78,7 +78,7 @@ def hold(
                 _refuse_if_gone(state, ledger, record, recorded, looked, lease_owner)
             session = state.session(record.id)
             if record.status == PREPARING and record.queue is None and not check_mode:
-                # Before the first key: what is found later of a launch that was killed can then be told whose it is.
+                # Before the first key, so that leftovers of a killed launch can be identified.
                 keep_records(state, [record], check_mode)
             plan = read_plan(record.plan)
             data = SessionData(record, plan, host, session)
@@ -92,7 +92,7 @@ def hold(
 def make_under_lease(
     data: SessionData, plan: Plan, lease_owner: str, regenerate_keys: bool, check_mode: bool
 ) -> dict[str, Any]:
-    """Make the folders, proofs and keys that a session lacks here, and return what was made."""
+    """Create the missing directories, probes and keys of a session here, and return what was created."""
     actions = data.prepare(lease_owner, check_mode)
     public_keys, made = make_keys(data.directory, plan, data.host, regenerate_keys, check_mode)
     actions += [f"create key {key}" for key in made]
@@ -108,7 +108,7 @@ def _refuse_if_gone(
     looked: float | None,
     lease_owner: str,
 ) -> None:
-    # Of one that runs and of which this host knew nothing another host was asked, maybe before the teardown.
+    # The facts of a running session that this host did not have came from another host, maybe before the teardown.
     from_another = looked is not None and record.status == RUNNING and record.id not in recorded
     since = looked - LOOK_SECONDS if looked is not None and from_another else looked
     was_removed = ledger.was_removed(record.name, record.id, since, lease_owner)
@@ -128,10 +128,10 @@ def _torn_down(record: Record) -> StateError:
 def roll_back(
     state: StateDirectory, ledger: LedgerFile, record: Record, lease_owner: str, check_mode: bool
 ) -> dict[str, Any]:
-    """Give back what this run holds here unless the session runs, with what was made under the lease.
+    """Release what this run holds here unless the session runs, with everything that was created under the lease.
 
-    Returns ``changed``, whether it held anything, ``actions``, what else went, and ``warnings``. What another run holds
-    for the same session stays.
+    Returns ``changed``, whether it held anything, ``actions``, what else was removed, and ``warnings``. What another
+    run holds for the same session stays.
     """
     mine = _is_held(ledger, record, lease_owner)
     if check_mode:
@@ -139,11 +139,11 @@ def roll_back(
     gone: list[steps.Stage] = []
     warnings: list[str] = []
     if mine and record.status == PREPARING:
-        # While the lease still stands nobody else begins to make anything of the session here.
+        # While the lease exists, no other run begins to create parts of the session here.
         engine = Engine.connect(PATIENCE)
         kept = record.queue is not None
         with state.working_on(record.id):
-            # What a run has begun here goes on when its controller has ended, and the session may run by now.
+            # A call that a run has begun here continues after its controller has ended, so the session may run by now.
             if _is_held(ledger, record, lease_owner):
                 known = [record.id] if state.session(record.id).exists() else []
                 stages = removal_stages(engine, state, ledger, None, record.id, known, keep_record=kept, undo=True)
@@ -173,18 +173,17 @@ def start(
     roles: Collection[str] | None = None,
     check_mode: bool,
 ) -> dict[str, Any]:
-    """Confirm the lease, make what the plan gives to this host and is missing, and prove that it works.
+    """Confirm the lease, create missing parts of this host's plan, and check that they work.
 
-    roles: where others are to come later, those whose replicas are started; they are ready when this returns, and the
-    session does not run yet.
+    roles: those whose replicas are started now, if others come later. They are ready when this returns, and the session
+    does not run yet.
 
-    deadline: seconds within which the session has to run. timeout: those after which a replica here that is not ready
-    is reported. patience: those for which peers on other hosts are looked for, which may start later; with 0 nothing is
-    waited for that may need them. A wait ends early where another host has given up, or the session is torn down; where
-    this one gives up, others are told that wait.
-    Returns the result of the steps, ``seconds``, and either ``replicas``, or where *roles* are given ``begun``, the
-    names of their replicas here, or where that has to wait for other hosts ``unproven``, why. Raises LedgerError where
-    the lease has run out, and what `session_stages` and `verify` raise.
+    deadline: seconds within which the session has to run. timeout: seconds after which a replica here that is not ready
+    is reported. patience: seconds to wait for peers on other hosts, which may start later. With 0, nothing that may
+    need them is waited for. A wait ends early if another host has given up, or the session is torn down. If this host
+    gives up, the waiting hosts are informed. Returns the result of the steps, ``seconds``, and one of three:
+    ``replicas``; with *roles* ``begun``, the names of their replicas here; or ``unproven``, the reason, if this has to
+    wait for other hosts. Raises LedgerError if the lease has expired, and what `session_stages` and `verify` raise.
     """
     engine = Engine.connect(PATIENCE)
     nftables = engine.uses_nftables()
@@ -205,12 +204,12 @@ def start(
                 if record.status == PREPARING:
                     keep_records(state, [record], check_mode)
             context = Context(engine, state, ledger, record, host, lease_owner)
-            # Who repairs by launching again has the standing rules back as well.
+            # A launch that repairs a session also restores the standing rules.
             standing = firewall_rules.standing_steps(nftables)
             stages = [standing, *session_stages(context, public_keys, check_mode, roles)]
             taken: list[float] = []
             if not check_mode:
-                # A session that runs is repaired, which takes nothing away from what works again.
+                # A running session is repaired, and a repair does not undo parts that work again.
                 taken = steps.perform(stages, undo=record.status != RUNNING)
         network, begin = steps.seconds_until("container", stages, taken)
         made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
@@ -231,17 +230,17 @@ def start(
 def _telling_peers(
     state: StateDirectory, ledger: LedgerFile, record: Record, host: str, lease_owner: str, nftables: bool
 ) -> Iterator[None]:
-    """Have the other hosts of a session told where it cannot be started here.
+    """Inform the other hosts of a session that it cannot be started here.
 
-    That ends with the session's removal here, which is what comes next. Nothing is told where somebody else has removed
-    it, or goes on with it.
+    This ends with the session's removal here, which comes next. Nothing is sent if another run has removed it or
+    continues with it.
     """
     try:
         yield
     except Exception:
         with suppress(SessionError, OSError), state.working_on(record.id, GIVE_UP_SECONDS):
             held, here = ledger.read().get(record.id), state.session(record.id).read_record()
-            is_mine = held is not None and held.lease_owner in ("", lease_owner)  # the start itself makes it nobody's
+            is_mine = held is not None and held.lease_owner in ("", lease_owner)  # the start itself has released it
             if is_mine and here is not None and here.plan == record.plan:
                 steps.perform([firewall_rules.give_up_steps(record, host, nftables)])
         raise
@@ -256,7 +255,7 @@ def await_roles(
     waits: bool = True,
     check: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Wait until the replicas of some roles here are ready; return ``begun``, their names, or else ``unproven``, why.
+    """Wait until the replicas of some roles here are ready. Return ``begun``, their names, or ``unproven``, the reason.
 
     waits, check: as in `wait_until_ready`. Raises VerificationFailed, and what *check* does.
     """
@@ -278,9 +277,9 @@ def prove(
     patience: float,
     check: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Prove that the replicas here work; return ``replicas``, or ``unproven`` where peers did not answer in time.
+    """Check that the replicas here work. Return ``replicas``, or ``unproven`` if peers did not answer in time.
 
-    ``warnings`` says what programs of the replicas had changed of their names, which is put back.
+    ``warnings`` reports names that programs of the replicas had changed, which are restored.
 
     check: as in `verify`, which raises.
     """

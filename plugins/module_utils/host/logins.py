@@ -19,16 +19,16 @@ from .session.ssh import SERVER_ENVIRONMENT, in_the_way
 
 PARALLEL = 16
 SECONDS = 20.0
-"""For how long a login may take: that of a replica with a tenth of a core takes two, start files of a shell more."""
+"""Seconds for a login. With a tenth of a core a login takes two, and start files of a shell take longer."""
 CONNECT_SECONDS = 5
 ENDING_SECONDS = 5.0
-"""For how long a login whose output has ended may still be listed as running."""
+"""Seconds for which a login may still be listed as running after its output has ended."""
 LONGEST = 2048
-"""Bytes of what a failed login wrote that are kept: a start file may write without end."""
+"""Bytes of output of a failed login to keep, because a start file may write without end."""
 
 
 def failures(engine: Engine, pairs: Iterable[tuple[Replica, Replica]]) -> list[str]:
-    """Perform each of the logins once, side by side; return, in sentences, why those that fail do."""
+    """Perform each of the logins once, in parallel. Return the reasons of failures as sentences."""
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         return [found for found in pool.map(lambda pair: _failure(engine, *pair), list(pairs)) if found]
 
@@ -45,7 +45,7 @@ def _failure(engine: Engine, client: Replica, server: Replica) -> str:
 
 
 def _login(engine: Engine, client: Replica, server: Replica) -> str | None:
-    """Return what a login said that failed, None where it went well. Raises EngineError."""
+    """Return the output of a failed login, None if it succeeded. Raises EngineError."""
     options = ["-T", "-o", "LogLevel=ERROR", "-o", f"ConnectTimeout={CONNECT_SECONDS}"]
     command = [f"{RUNTIME}/bin/ssh", *options, server.name, "exit 0"]
     made = engine.prepare_command(client.container, command, "", "", SERVER_ENVIRONMENT)
@@ -71,7 +71,7 @@ def _login(engine: Engine, client: Replica, server: Replica) -> str | None:
 
 
 def _exit_code(engine: Engine, command: str) -> int | None:
-    """Return how a command ended whose output has; the engine may need a moment to notice. None where it goes on."""
+    """Return how a command ended, after its output. The engine may need a moment to notice. None if it still runs."""
     deadline = time.monotonic() + ENDING_SECONDS
     while True:
         is_running, _process, code = engine.command_state(command)

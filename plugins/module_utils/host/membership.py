@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Ask the other hosts of this host's sessions whether it still carries its part, and whether they are there at all."""
+"""Request from the other hosts of sessions whether this host still carries its part, and if they are reachable."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..core.rules.membership import GIVEN_AWAY, MEMBER, QUESTION, UNKNOWN, holds
 from ..core.values.errors import InvalidPlan
 
 HELD_BACK = Path("/run/cluster-compute-held-back")
-"""Ids of sessions that a repair did not start because nobody said that they are still here; gone at boot."""
+"""Ids of sessions that a repair did not start, because no host confirmed that they are still here. Gone at boot."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """What this host is in a session. status: one of `core.rules.membership`. answers: of other hosts, by name."""
+    """This host's membership in a session. status: one of `core.rules.membership`. answers: of other hosts, by name."""
 
     status: str
     answers: dict[str, bool]
@@ -39,9 +39,9 @@ class Membership:
 
 
 def memberships(state: StateDirectory, records: Iterable[Record]) -> dict[str, Membership]:
-    """Return what this host is in those sessions that run on several hosts, this one among them, by id.
+    """Return this host's membership in its sessions that run on several hosts, by id.
 
-    One that does not hold its replicas back starts them as well where it is not known.
+    A session that does not hold its replicas back starts them even if the membership is unknown.
     """
     parts = _parts(state, records)
     answered = questions.ask(question for part in parts.values() for question in part.questions.values())
@@ -56,13 +56,13 @@ def memberships(state: StateDirectory, records: Iterable[Record]) -> dict[str, M
 
 
 def is_due(state: StateDirectory) -> bool:
-    """Tell whether a repair has to be done now: a session was given away, or one that was held back may start."""
+    """Return whether a repair is due, because a session was replaced elsewhere or a held-back one may start."""
     try:
         records, _damaged = state.records()
         guarded = [record for record in records if record.plan is not None and holds_back(_seen(record))]
         held_back = read_held_back()
         found = memberships(state, guarded)
-    except Exception:  # whatever it is, repairs say so
+    except Exception:  # whatever the error is, repairs report it
         return False
     return any(own.is_gone or (own.status == MEMBER and key in held_back) for key, own in found.items())
 
@@ -76,7 +76,7 @@ def read_held_back() -> set[str]:
 
 
 def write_held_back(session_ids: Collection[str]) -> None:
-    """Write them down for `is_due`. Raises OSError."""
+    """Store them for `is_due`. Raises OSError."""
     if session_ids:
         HELD_BACK.write_text("".join(f"{key}\n" for key in sorted(session_ids)), encoding="ascii")
     else:
@@ -90,12 +90,12 @@ def silent_peers(
     pids: Mapping[str, int],
     underlay: str,
 ) -> dict[str, list[str]]:
-    """Return, of those sessions that run on several hosts, which other hosts of them do not answer this one.
+    """Return for each session on several hosts which of its other hosts do not answer this one.
 
-    Of a session that it carries no replica of it knows the addresses alone, where its stub has them. pids: the first
-    process of a replica that runs here, by session. underlay: the address of this host's tunnels. An answer is one to
-    the question for this host's membership, an echo from a host's underlay address, or from a replica of it over the
-    session's network.
+    For a session without replicas here, it only has the addresses, if they are in its stub. pids: the first process of
+    a running replica here, by session. underlay: the address of this host's tunnels. An answer can be a reply to the
+    membership request, an echo from a host's underlay address, or an echo from one of its replicas over the session's
+    network.
     """
     known = [record for record in records if record.id in session_ids]
     parts = _parts(state, known)
@@ -123,19 +123,19 @@ def silent_peers(
 
 @dataclass(frozen=True)
 class _Part:
-    """This host's part of a session. questions: to the other hosts, by name."""
+    """This host's part of a session. questions: the requests to the other hosts, by name."""
 
     plan: Plan
     questions: dict[str, Question]
 
 
 def _parts(state: StateDirectory, records: Iterable[Record]) -> dict[str, _Part]:
-    """Return this host's parts of those sessions that run here and elsewhere, as far as their records are good."""
+    """Return this host's parts of sessions that run here and elsewhere, if their records are valid."""
     found = {}
     for record in records:
         if record.status != RUNNING or not record.plan:
             continue
-        with suppress(InvalidPlan, ValueError):  # what it was told of it, a repair says
+        with suppress(InvalidPlan, ValueError):  # a repair reports what is wrong with it
             plan, host = _seen(record), state.session(record.id).name_in(record)
             if host is not None and host in plan.hosts:
                 found[record.id] = _Part(plan, questions_of(plan, host))
@@ -143,12 +143,12 @@ def _parts(state: StateDirectory, records: Iterable[Record]) -> dict[str, _Part]
 
 
 def _seen(record: Record) -> Plan:
-    """Return the plan of a record; of a newer release's as well, as for asking it does. Raises InvalidPlan."""
+    """Return the plan of a record, also of a newer release, which is enough for requests. Raises InvalidPlan."""
     return read_plan(record.plan, forgiving=True)
 
 
 def questions_of(plan: Plan, host: str, flags: int = QUESTION) -> dict[str, Question]:
-    """Return what the other hosts are asked, by name. Raises ValueError for what is no address."""
+    """Return the requests to the other hosts, by name. Raises ValueError for an invalid address."""
     network = plan.network
     if network is None or network.port is None or network.vni is None:
         return {}

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Write this host's figures where node_exporter reads them, and which card runs what where dcgm-exporter does.
+"""Write this host's metrics for node_exporter, and the session of each GPU for dcgm-exporter.
 
-What a host says is `core.metrics`; here it looks. The timer does all of it; a call from a controller that may have
-changed something does what costs little. Nothing is flushed to the disk, as all of it is written anew soon.
+`core.metrics` defines the metrics, and this module collects them. The timer writes all of them. A call from a
+controller that may have changed something writes those that cost little. Nothing is flushed to the disk, because
+everything is written again soon.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ from .exit_status import read_failure
 
 STATE_FILE, USE_FILE = "cluster_compute.prom", "cluster_compute_use.prom"
 SECONDS = 5.0
-"""For which an engine may take that is slow to tell; then what is not known is left out."""
+"""Seconds to wait for a slow engine. After that, missing values are left out."""
 CARDS = "/run/cluster-compute-cards.json"
-"""What NVIDIA's tool said of the cards, none where it did not tell; gone with the boot."""
+"""Output of NVIDIA's tool about the GPUs, empty if it failed. Gone at boot."""
 AGAIN_SECONDS = 600
-"""After which it is asked again where it did not tell."""
+"""Seconds after which the tool is run again if it failed."""
 _INDEX = re.compile(r"[0-9]+")
 
 
 def write_figures(state: StateDirectory) -> None:
-    """Write all figures, where this host was told to. Raises SessionError, OSError."""
+    """Write all metrics, if this host is configured to. Raises SessionError, OSError."""
     folder = state.read_settings().metrics_directory
     if folder:
         write_state(state, Path(folder))
@@ -54,7 +55,7 @@ def write_figures(state: StateDirectory) -> None:
 
 
 def write_cards(state: StateDirectory) -> None:
-    """Write which session has which card, where this host was told to. Raises SessionError, OSError."""
+    """Write which session has which GPU, if this host is configured to. Raises SessionError, OSError."""
     folder = state.read_settings().job_mapping_directory
     if folder:
         write_card_jobs(state, Path(folder), asks=True)
@@ -63,7 +64,7 @@ def write_cards(state: StateDirectory) -> None:
 def after_call(
     state: StateDirectory, call: str, arguments: Mapping[str, Any], result: Mapping[str, Any], seconds: float
 ) -> None:
-    """Count a call that has ended, and write what it may have changed. Whatever goes wrong, the call has ended well."""
+    """Count a call that has ended, and write what it may have changed. Errors here do not affect the call."""
     with suppress(Exception):
         settings = state.read_settings()
         if settings.metrics_directory:
@@ -74,19 +75,19 @@ def after_call(
 
 
 def write_state(state: StateDirectory, folder: Path, count: Callable[[Counted], Counted] | None = None) -> None:
-    """Write all that is cheap to know. count: what is to be counted before. Raises SessionError, OSError."""
+    """Write all metrics that are cheap to collect. count: what to count before. Raises SessionError, OSError."""
     records, damaged = state.records()
     with _counted(state) as kept:
         counted = kept[0] if count is None else count(kept[0])
         kept[0] = metrics.after_look(counted, records, time.time())
     look = _look(state, records, len(damaged))
-    with _counted(state) as kept:  # others may have counted while this looked
+    with _counted(state) as kept:  # others may have counted in the meantime
         found = replace(look, capacity=_capacity(kept[0]))
         _write(folder / STATE_FILE, metrics.state_text(found, kept[0]))
 
 
 def remove(state: StateDirectory, metrics_directory: str | None, job_mapping_directory: str | None) -> None:
-    """Remove what was written there, and what was counted."""
+    """Remove the files that were written there, and the counts."""
     if metrics_directory is not None:
         for name in (STATE_FILE, USE_FILE):
             (Path(metrics_directory) / name).unlink(missing_ok=True)
@@ -112,7 +113,7 @@ def _look(state: StateDirectory, records: list[Record], damaged: int) -> HostLoo
             for found in containers
         }
     return HostLook(
-        _capacity(Counted()),  # what was counted is read when this is over
+        _capacity(Counted()),  # the counts are read after this
         records,
         {key: name for key, name in names.items() if name},
         containers,
@@ -135,7 +136,7 @@ def _container(engine: Engine, state: StateDirectory, entry: Mapping[str, Any]) 
 
 
 def _capacity(counted: Counted) -> Allocatable:
-    """Return what sessions may use here; the whole machine while no launch has said it."""
+    """Return what sessions may use here, which is the whole machine until a launch has set it."""
     with suppress(InvalidLedger):
         if counted.capacity is not None:
             return Allocatable.from_dict(counted.capacity)
@@ -148,7 +149,7 @@ def _held(state: StateDirectory) -> list[Reservation]:
 
 
 def _uses() -> Iterator[ReplicaUse]:
-    """Yield what each replica uses that runs here, as far as the engine tells it in time."""
+    """Yield the use of each running replica here, if the engine reports it in time."""
     end = time.monotonic() + SECONDS
     with suppress(EngineError):
         engine = Engine.connect(SECONDS)
@@ -180,13 +181,13 @@ def _traffic(pid: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-# ---- which card runs what --------------------------------------------------------------------------------------------
+# ---- which GPU runs what ---------------------------------------------------------------------------------------------
 
 
 def write_card_jobs(state: StateDirectory, folder: Path, asks: bool) -> None:
-    """Say of each card that a session holds which one it is: a file named as the card, with the session's name.
+    """Write a file for each GPU that a session holds, with the GPU's number as its name and the session's name in it.
 
-    asks: whether NVIDIA's tool may be asked, which can take long; where it was not yet, all stays as it is.
+    asks: whether NVIDIA's tool may be run, which can take long. If it may not and was not run yet, nothing changes.
     """
     held = _held(state)
     names = [name for found in held for _kind, kind_names in found.claim.devices for name in kind_names]
@@ -197,7 +198,7 @@ def write_card_jobs(state: StateDirectory, folder: Path, asks: bool) -> None:
 
 
 def _cards(asks: bool) -> list[Card] | None:
-    """Return the cards, as they were found since the boot; none where NVIDIA's tool did not tell, None before that."""
+    """Return the GPUs found since the boot. Empty if NVIDIA's tool failed, None if it was not run yet."""
     with suppress(OSError, ValueError, TypeError):
         path = Path(CARDS)
         known = [Card(*entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
@@ -227,9 +228,9 @@ def _write_jobs(folder: Path, jobs: Mapping[str, str]) -> None:
 
 @contextmanager
 def _counted(state: StateDirectory) -> Iterator[list[Counted]]:
-    """Give what was counted so far in a list of one, and keep what is in it then; nobody else counts meanwhile.
+    """Yield the counts in a list with one element, and store the element afterwards. Others cannot count meanwhile.
 
-    Written in place: a host that goes down in the middle begins anew, which Prometheus expects of counters.
+    The file is written in place. If the host goes down during this, the counts start again, which Prometheus expects.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     with os.fdopen(os.open(state.metrics_file, flags, 0o600), "r+b", buffering=0) as file:
@@ -239,7 +240,7 @@ def _counted(state: StateDirectory) -> Iterator[list[Counted]]:
         yield kept
         wanted = f"{json.dumps(encode(kept[0]), sort_keys=True)}\n".encode()
         if wanted != text:
-            if os.pwrite(file.fileno(), wanted, 0) < len(wanted):  # the disk is full: back to what was there
+            if os.pwrite(file.fileno(), wanted, 0) < len(wanted):  # the disk is full, so restore the earlier content
                 wanted = text
                 os.pwrite(file.fileno(), wanted, 0)
             os.ftruncate(file.fileno(), len(wanted))
@@ -252,7 +253,7 @@ def _read(text: bytes) -> Counted:
 
 
 def _write(path: Path, content: str, mode: int = 0o644) -> None:
-    """Replace a file atomically, with nobody's help: others may have what they like in the folder."""
+    """Replace a file atomically, whatever other files are in the directory."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")  # node_exporter reads *.prom
     aside.unlink(missing_ok=True)

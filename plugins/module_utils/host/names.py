@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Put back what a replica's own programs have changed of the names that it has: /etc/hosts and /etc/hostname.
+"""Restore the names of a replica that its own programs have changed, in /etc/hosts and /etc/hostname.
 
-Both are files of the host that only look like those of the replica, which cannot put a link or another file in their
-place; its programs may write to them, as entrypoints do.
+Both are files of the host that are mounted into the replica. The replica cannot replace them with a link or another
+file, but its programs, such as entrypoints, may write to them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ..core.rules import names
 from ..core.values.errors import SessionError, message_of
 
 MOST_SHOWN, LONGEST_SHOWN = 3, 80
-"""Lines of a file, and characters of one, that a sentence shows."""
+"""Maximum number of lines of a file, and of characters of a line, in a message."""
 HOSTNAME = "/etc/hostname"
 HOSTS = "/etc/hosts"
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """A file of a replica that is not as it has to be.
+    """A file of a replica with wrong content.
 
-    text: what is there, None where that cannot be read. wanted: what has to be. started: since when the replica has
-    run, as the engine says.
+    text: the current content, None if it cannot be read. wanted: the correct content. started: when the replica was
+    started, from the engine.
     """
 
     replica: Replica
@@ -48,7 +48,7 @@ class Wrong:
 
 
 def look(engine: Engine, session: SessionDirectory, plan: Plan, host: str) -> dict[str, list[Wrong]]:
-    """Return which files are wrong, by replica, of those that run on *host*. Raises EngineError."""
+    """Return the wrong files of running replicas on *host*, by replica. Raises EngineError."""
     wrong = {}
     for replica in plan.on(host):
         found = engine.inspect(replica.container)
@@ -59,7 +59,7 @@ def look(engine: Engine, session: SessionDirectory, plan: Plan, host: str) -> di
 
 def _look_at(session: SessionDirectory, plan: Plan, replica: Replica, found: Mapping[str, Any]) -> Iterator[Wrong]:
     started = str(found["State"].get("StartedAt"))
-    with suppress(FileNotFoundError):  # it is made again by a repair
+    with suppress(FileNotFoundError):  # a repair creates it again
         if plan.network is not None:
             path, own = session.hosts_file(replica.name), names.hosts_file(plan.replicas)
             text = read_text(path, len(own) + names.MOST_ADDED)
@@ -74,7 +74,7 @@ def _look_at(session: SessionDirectory, plan: Plan, replica: Replica, found: Map
 
 
 def put_back(plan: Plan, wrong: Mapping[str, Sequence[Wrong]]) -> list[str]:
-    """Correct files; return, in sentences, what was wrong. Raises OSError, StateError."""
+    """Correct files. Return what was wrong, as sentences. Raises OSError, StateError."""
     said = []
     for name, files in wrong.items():
         for file in files:
@@ -84,7 +84,7 @@ def put_back(plan: Plan, wrong: Mapping[str, Sequence[Wrong]]) -> list[str]:
 
 
 def read_text(path: Path, most: int) -> str | None:
-    """Return what a file holds that a replica may write; None for more than *most* bytes, or no text.
+    """Return the content of a file that a replica may write. None if it has more than *most* bytes or is not text.
 
     Raises OSError.
     """
@@ -118,21 +118,23 @@ def _sentence(plan: Plan, name: str, files: Sequence[Wrong]) -> str:
 
 
 def keep_names(engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:
-    """Correct the files of all replicas that run here; return what was done, and what could not be, as sentences.
+    """Correct the files of all running replicas. Return what was done and what could not be done, as sentences.
 
-    A program that writes again and again is left alone after `names.MOST_TIMES`, until its replica is started again.
+    If a program writes repeatedly, its files are no longer corrected after `names.MOST_TIMES`, until its replica is
+    started again.
     """
     done: list[str] = []
     problems: list[str] = []
     for record in state.records()[0]:
         try:
             if _part(engine, state, record)[1]:
-                # Somebody who works on the session writes these files as well.
+                # Another process that works on the session also writes these files.
                 with suppress(StateError), state.working_on(record.id, 0.0):
                     now = state.session(record.id).read_record()
                     plan, wrong = _part(engine, state, now) if now is not None else (None, {})
                     if plan is not None:
-                        # Counted first: what cannot be written is tried no more often than what is written again.
+                        # # Counted first, so that a file that cannot be written is not tried more often than one that
+                        # is written repeatedly.
                         _count(state.session(record.id), wrong)
                         done += [f"session {record.name}: {sentence}" for sentence in put_back(plan, wrong)]
         except (SessionError, OSError) as error:
@@ -141,7 +143,7 @@ def keep_names(engine: Engine, state: StateDirectory) -> tuple[list[str], list[s
 
 
 def _part(engine: Engine, state: StateDirectory, record: Record) -> tuple[Plan | None, dict[str, list[Wrong]]]:
-    """Return the plan of a session that runs here, and what is wrong and to be put back."""
+    """Return the plan of a session that runs here, and the wrong files to correct."""
     session = state.session(record.id)
     host = session.read_host()
     if record.status != RUNNING or is_stub(record) or host is None or host not in record.hosts:

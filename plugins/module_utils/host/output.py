@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Read what the replicas of one host write, and keep it when they are removed."""
+"""Read the output of the replicas of one host, and keep it when they are removed."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from ..core.values.errors import SessionError
 from .jobs import outcomes
 
 FEW = 1000
-"""Messages that are asked for first when a log is read on: an engine finds the last ones fast, all others slowly."""
+"""Messages to request first to continue a log, because an engine finds only the last ones fast."""
 CONTAINER_ID = 12
-"""Digits of a container's id that tell it from the others of a host, as Docker shows them."""
+"""Number of digits of a container's id that identify it on a host, as in Docker's own output."""
 POLL = 0.25
-"""Seconds between two looks while nothing new is written."""
+"""Seconds between two checks while nothing new is written."""
 
 
 @dataclass
 class LogArchive:
     """Keeps the output of containers that are about to be removed.
 
-    size: most bytes of a replica; 0 keeps nothing. seconds: for how long. most: of how many sessions on this host.
-    ends: by session, how each replica ended. problems: why output could not be kept, which keeps nothing from being
-    removed.
+    size: maximum number of bytes of a replica, 0 keeps nothing. seconds: for how long. most: of how many sessions on
+    this host. ends: by session, how each replica ended. problems: why output could not be kept, which does not prevent
+    a removal.
     """
 
     engine: Engine
@@ -71,7 +71,7 @@ class LogArchive:
         }
 
     def note(self, record: Record) -> None:
-        """Write down how replicas have ended of a session that goes on."""
+        """Record how replicas of a continuing session have ended."""
         if record.id not in self.ends:
             return
         output = OutputDirectory(str(self.state.root)).session(record.id)
@@ -82,7 +82,7 @@ class LogArchive:
             self.problems.append(f"How replicas have ended could not be written down: {error}")
 
     def finish(self, sessions: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write down that these sessions, by id, have ended here, and remove what was kept for long enough."""
+        """Record that these sessions, by id, have ended here, and remove output whose retention time is over."""
         directory = OutputDirectory(str(self.state.root))
         try:
             for session_id, session in sessions.items():
@@ -98,13 +98,13 @@ class LogArchive:
 
 
 def own_archive(engine: Engine, state: StateDirectory) -> LogArchive:
-    """Return what keeps the output of containers that this host removes by itself, as it was told to."""
+    """Return the archive for the output of containers that this host removes by itself, as configured."""
     kept = state.read_settings()
     return LogArchive(engine, state, kept.output_size, kept.output_days * 86400, kept.output_sessions)
 
 
 def prune(state: StateDirectory, seconds: float, most: int, check_mode: bool = False) -> list[str]:
-    """Remove output that has been kept for long enough, or takes too much of the disk, and return whose."""
+    """Remove output whose retention time is over or that uses too much of the disk. Return the sessions."""
     directory = OutputDirectory(str(state.root))
     running = {key for key in directory.session_ids() if state.session(key).host_file.exists()}
     surplus = directory.surplus(time.time(), seconds, most, running, directory.share())
@@ -117,9 +117,9 @@ def prune(state: StateDirectory, seconds: float, most: int, check_mode: bool = F
 def known_sessions(
     state: StateDirectory, session_name: str, session_id: str = "", states: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the sessions of this name, or with this id, that this host has a record or output of.
+    """Return the sessions with this name or id for which this host has a record or output.
 
-    states: whether ``members`` tells what its replicas on this host are doing.
+    states: whether ``members`` contains the states of its replicas on this host.
     """
     found: dict[str, dict[str, Any]] = {}
     for record in state.records()[0]:
@@ -160,13 +160,13 @@ def _nothing_known(session_id: str) -> dict[str, Any]:
 
 
 def _members(record: Record, host: str | None) -> dict[str, str]:
-    """Return the replicas that a session is to have on this host."""
+    """Return the planned replicas of a session on this host."""
     replicas = record.replicas if record.status == RUNNING else ()
     return {replica.name: "missing" for replica in replicas if replica.host == host}
 
 
 def _states(session_id: str) -> dict[str, str]:
-    """Return what the containers of a session are doing: ``running``, or what keeps them from being used."""
+    """Return the states of a session's containers: ``running``, or why they cannot be used."""
     found = {}
     for entry in Engine.connect().session_containers({docker_engine.LABEL_SESSION_ID: session_id}):
         state = str(entry["State"])
@@ -176,7 +176,7 @@ def _states(session_id: str) -> dict[str, str]:
 
 
 def read_log(engine: Engine, container: str, reader: LineReader) -> Iterator[Line]:
-    """Yield what a container has written since *reader* was there last."""
+    """Yield the output of a container since the last read of *reader*."""
     since = ""
     if reader.since:
         seconds, rest = divmod(nanoseconds_of(reader.since), 10**9)
@@ -190,7 +190,7 @@ def read_log(engine: Engine, container: str, reader: LineReader) -> Iterator[Lin
 
 
 def _messages(engine: Engine, container: str, since: str) -> bytes | None:
-    """Return the messages since a moment if they are few; None where there may be more than were asked for."""
+    """Return the messages since a time if they are few. None if there may be more than were requested."""
     found = b"".join(engine.log_stream(container, since, FEW))
     counter, place = 0, 0
     while place < len(found):
@@ -201,7 +201,7 @@ def _messages(engine: Engine, container: str, since: str) -> bytes | None:
 
 @dataclass(frozen=True)
 class Question:
-    """What of a session's output on this host is asked for; see `core.output.LogsRequest`."""
+    """The requested part of a session's output on this host; see `core.output.LogsRequest`."""
 
     session_id: str
     replicas: Collection[str]
@@ -212,7 +212,7 @@ class Question:
     job: str = ""
 
     def selection(self) -> Selection:
-        """Return what picks the lines of one replica."""
+        """Return the filter for the lines of one replica."""
         since = str(self.since.get("time", ""))
         if "seconds" in self.since:
             since = time_of(max(0, time.time_ns() - int(self.since["seconds"]) * 10**9))
@@ -220,10 +220,10 @@ class Question:
 
 
 class OutputReader:
-    """Reads the output of one session on this host, again and again, each line once."""
+    """Reads the output of one session on this host repeatedly, and each line once."""
 
     def __init__(self, state: StateDirectory, question: Question, positions: Mapping[str, Any] | None = None) -> None:
-        """Go on at *positions*, which `positions` of an earlier reader returned."""
+        """Continue at *positions*, which `positions` of an earlier reader returned."""
         self._engine = Engine.connect()
         self._output: SessionOutput = OutputDirectory(str(state.root)).session(question.session_id)
         self._question = question
@@ -234,16 +234,16 @@ class OutputReader:
         self.jobs: list[dict[str, Any]] = []
 
     def close(self) -> None:
-        """End what looks for lines."""
+        """End the search for lines."""
         if self._matcher is not None:
             self._matcher.close()
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the new lines of each replica and job, ``left_out`` being how many older ones were too many."""
+        """Return the new lines of each replica and job. ``left_out`` is the number of older lines over the limit."""
         only_job = self._question.job not in ("", NO_JOB)
         sources: dict[tuple[str, str], Selection] = {}
         self.jobs = []
-        # What still runs is asked for before what was written, so that of what has ended nothing is missing.
+        # The states are read before the output, so that the output of a program that has ended is complete.
         if self._question.job != NO_JOB:
             self._add_jobs(sources)
         self.running = sum(job["status"] == RUNNING for job in self.jobs)
@@ -288,7 +288,7 @@ class OutputReader:
                 self.positions[container] = reader.position()
 
     def read_when_written(self, seconds: float) -> list[dict[str, Any]]:
-        """Return new lines as soon as there are any, or nothing after so many seconds."""
+        """Return new lines as soon as there are any, or nothing after this many seconds."""
         deadline = time.monotonic() + seconds
         while True:
             found = self.read()
@@ -301,7 +301,7 @@ class OutputReader:
         return Selection(size=question.size) if self._reads_on else question.selection()
 
     def _add(self, chosen: Selection, lines: Iterable[Line]) -> None:
-        """Choose from the lines that hold what is looked for."""
+        """Choose from the lines that match."""
         if self._matcher is not None:
             lines = self._matcher.matching(line for line in lines if line[0] >= chosen.since)
         for line in lines:
@@ -311,7 +311,7 @@ class OutputReader:
         return not self._question.replicas or replica in self._question.replicas
 
     def _add_kept(self, sources: dict[tuple[str, str], Selection], replica: str, container: str) -> None:
-        """Add what is kept of a removed container; of one that was followed until then, what is new."""
+        """Add the kept output of a removed container. If it was followed until then, add only what is new."""
         known = str(self.positions.get(container, {}).get("time", ""))
 
         def new_lines() -> Iterator[Line]:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whose what this host has of a session is."""
+"""Determine the owner of this host's parts of a session."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .labels import labelled_records
 def check(
     engine: Engine, state: StateDirectory, session_name: str, name: str | None, left_alone: Collection[str] = ()
 ) -> None:
-    """Refuse what this host has of a session that has not ended, where it is somebody else's.
+    """Reject access to this host's parts of a session that has not ended and belongs to another user.
 
-    Whose it is says its record, or where that is lost the label of its network, if this host wrote it (`host.labels`).
-    name: of who asks; None for an admin. left_alone: ids of sessions of this name that nothing is done to.
-    Raises NotTheirs.
+    The owner comes from its record, or if that is lost from the label of its network, if this host wrote it
+    (`host.labels`). name: of the requester, None for an admin. left_alone: ids of sessions of this name that are not
+    changed. Raises NotTheirs.
     """
     if name is None:
         return
@@ -36,7 +36,7 @@ def check(
     unrecorded = {docker_engine.session_id_of(entry["Labels"]) for entry in entries}
     unrecorded -= {*records, "", *left_alone}
     labelled = labelled_records(engine, state)[0] if unrecorded else {}
-    # A label is as old as the network: it tells the owner, and not with whom the session is shared by now.
+    # A label is as old as the network. It has the owner, but not the users with whom the session is shared now.
     owners = {key: labelled[key].owner if key in labelled else "" for key in sorted(unrecorded)}
     running = {key: (record.owner, record.shared_with) for key, record in records.items() if record.status not in ENDED}
     refusals = {

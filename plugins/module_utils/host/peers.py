@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Hear, while this host waits for the rest of a session that starts, that another host has given up its part."""
+"""Detect that another host has given up its part while this host waits for the rest of a starting session."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .membership import questions_of
 from .verify import PeersSilent
 
 FIRST = 1.0
-"""Seconds of waiting after which the peers are asked: most sessions have begun by then."""
+"""Seconds after which to contact the peers. Most sessions have started by then."""
 THREAD = "asking peers"
 LONGEST_PAUSE = 8.0
-"""Seconds from one time to the next at most, one at first: many hosts ask each other."""
+"""Maximum seconds between two requests, starting at one, because many hosts contact each other."""
 
 
 class Peers:
-    """The other hosts of a session, which are asked beside what their caller waits for."""
+    """The other hosts of a session, which are contacted while the caller waits."""
 
     def __init__(self, plan: Plan, host: str) -> None:
         self._questions = questions_of(plan, host, WAITING)
@@ -35,14 +35,14 @@ class Peers:
         self._pause = 1.0
 
     def check(self) -> None:
-        """Have them asked where it is time. Raises PeersSilent where one has answered that it gave up."""
+        """Contact the hosts when it is time. Raises PeersSilent if one has answered that it gave up."""
         if given_up := [name for name, asked in self._questions.items() if self._answers.get(asked) is False]:
             raise PeersSilent(f"The session could not be started on {', '.join(given_up)}.")
         is_asking = self._thread is not None and self._thread.is_alive()
         if self._questions and not is_asking and monotonic() >= self._next:
             self._next = monotonic() + self._pause
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
-            # A daemon: the call that waits ends without it.
+            # A daemon, so that the waiting call can end without it.
             self._thread = threading.Thread(target=self._ask, name=THREAD, daemon=True)
             self._thread.start()
 

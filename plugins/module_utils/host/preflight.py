@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What one host does for preflight: observe itself, and try the network and shared folders with the others.
+"""Steps of one host in preflight: check itself, and test the network and shared directories with the others.
 
-Nothing here changes anything that lasts: links and processes end by themselves, files of the probe go with the process.
+Nothing here makes permanent changes. Links and processes end by themselves, and probe files end with the process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PROGRAMS = {
     "nsenter": "util-linux",
     "unshare": "util-linux",
 }
-"""Programs that the modules run, and the packages that have them."""
+"""Programs that the modules run, and their packages."""
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
@@ -53,9 +53,9 @@ def examine(
     encryption: bool,
     declared: object,
 ) -> dict[str, Any]:
-    """Return what this host observes of itself, in the form that `core.preflight` judges.
+    """Return the results of this host's own checks, in the form that `core.preflight` evaluates.
 
-    roots: the folders that the site lets sessions mount. declared: ``cluster_compute_accelerators``.
+    roots: the directories that the site allows sessions to mount. declared: ``cluster_compute_accelerators``.
     """
     if os.geteuid() != 0:
         return {"root": False, "problem": f"Ansible works on this host as uid {os.geteuid()}, and not as root."}
@@ -110,7 +110,7 @@ def examine(
 
 
 def _missing() -> list[str]:
-    """Return what this host lacks of what prepare_hosts installs."""
+    """Return what is missing on this host of what prepare_hosts installs."""
     lacking = {package for name, package in PROGRAMS.items() if shutil.which(name, path=_PATH) is None}
     found = [f"the package {package}" for package in sorted(lacking)]
     try:
@@ -123,7 +123,7 @@ def _missing() -> list[str]:
 
 
 def _boot(state_directory: str) -> str:
-    """Return what is wrong with the program that brings sessions back; empty where it is that of this release."""
+    """Return what is wrong with the program that restores sessions. Empty if it is that of this release."""
     if not Path(boot_install.PATH).exists():
         return f"The program {boot_install.PATH}, which brings sessions back after a reboot, is not there."
     try:
@@ -135,7 +135,7 @@ def _boot(state_directory: str) -> str:
 
 
 def _runtime(has_engine: bool) -> str:
-    """Return why replicas here do not start with their session's address first; empty where they do, or are not to."""
+    """Return why replicas do not start with their session's address first. Empty if they do, or do not have to."""
     try:
         changes = has_engine and any(engine_runtime.present_stages(Engine.connect()))
     except SessionError as error:
@@ -144,7 +144,7 @@ def _runtime(has_engine: bool) -> str:
 
 
 def _runtime_lost(has_engine: bool) -> str:
-    """Return which containers the engine cannot start any more; empty where there are none, or it does not say."""
+    """Return which containers the engine can no longer start. Empty if there are none, or this is unknown."""
     try:
         return engine_runtime.lost(Engine.connect()) if has_engine else ""
     except SessionError:
@@ -152,9 +152,9 @@ def _runtime_lost(has_engine: bool) -> str:
 
 
 def _ssh_runtime() -> dict[str, str]:
-    """Return why the SSH runtime does not work here, found by running it, and why it is not that of this release."""
+    """Run the SSH runtime. Return why it does not work here, and why it is not that of this release."""
     if not os.path.isfile(f"{RUNTIME_ON_HOST}/{RUNTIME_MANIFEST}"):
-        return {"ssh": "", "ssh_release": ""}  # `_missing` says so
+        return {"ssh": "", "ssh_release": ""}  # `_missing` reports this
     found = {"ssh": "", "ssh_release": ""}
     if not ssh_runtime.is_of_this_release(RUNTIME_ON_HOST):
         found["ssh_release"] = f"The SSH runtime {RUNTIME_ON_HOST} is of another release of the collection."
@@ -191,7 +191,7 @@ def _kernel(nftables: bool) -> dict[str, Any]:
 # ---- with the other hosts -------------------------------------------------------------------------------------------
 
 Storage = Mapping[str, str]
-"""What this host does in the probe of shared folders: path to "writes" or "reads" (`core.data`)."""
+"""This host's part in the probe of shared directories: path to "writes" or "reads" (`core.data`)."""
 
 
 def listen(
@@ -203,10 +203,10 @@ def listen(
     storage: Storage,
     roots: list[str],
 ) -> dict[str, Any]:
-    """Start what the other hosts speak to, and write what they are to find in shared folders.
+    """Start the process to which other hosts connect, and write the probes in shared directories.
 
     settings: vni, port, mtu, ports, encrypted and probe_id. Returns server, port, udp, wrote (paths) and problems (why
-    others are not). Raises SessionError.
+    other paths were not written). Raises SessionError.
     """
     probe_id = str(settings["probe_id"])
     wrote: list[str] = []
@@ -247,7 +247,7 @@ def listen(
 
 
 def _put_rules(own: Peer, peers: Sequence[Peer], settings: Mapping[str, Any]) -> None:
-    """Have packets of the probe pass what those of sessions pass: rules by the ways that packets of the peers take."""
+    """Apply the same firewall rules to probe packets as to sessions, by the routes of packets from the peers."""
     others = tuple(peer.endpoint for peer in peers)
     ways = link.arrivals(own.endpoint, others)
     wanted = isolation.isolation_of_probe(
@@ -255,7 +255,7 @@ def _put_rules(own: Peer, peers: Sequence[Peer], settings: Mapping[str, Any]) ->
     )
     try:
         nftables = Engine.connect().uses_nftables()
-    except EngineError:  # another check tells of it
+    except EngineError:  # another check reports it
         nftables = firewall_rules.will_use_nftables()
     steps.perform([firewall_rules.rule_steps(wanted, nftables)])
 
@@ -274,10 +274,10 @@ def reach(
     storage: Storage,
     roots: list[str],
 ) -> dict[str, Any]:
-    """Send packets to the other hosts, connect to them, and look for what they wrote in shared folders.
+    """Send packets to the other hosts, connect to them, and look for their probes in shared directories.
 
     peers: each with size, the largest packet inside the link, and tcp and udp, its ports (0 for none). Returns peers
-    (by number what TCP said: problem, mtu) and shared (path to whether what was written is there). Raises SessionError.
+    (by number the result of TCP: problem, mtu) and shared (path to whether the probe was found). Raises SessionError.
     """
     targets = list(peers)
     sizes = {peer["address"]: int(peer["size"]) for peer in targets}
@@ -307,13 +307,13 @@ def reach(
 def measure(
     own: Mapping[str, Any], target: Mapping[str, Any], *, token: str, seconds: float, size: int
 ) -> dict[str, float]:
-    """Measure the way to another host and back. Raises SessionError."""
+    """Measure the connection to another host and back. Raises SessionError."""
     return probe.measure((target["endpoint"], int(target["tcp"])), own["endpoint"], token, seconds, size)
 
 
 def stop(server: Mapping[str, int], token: str) -> dict[str, dict[str, int]] | None:
-    """End what was started; return the largest packet it heard, by way and by the number of the host that sent it."""
+    """End the process. Return the largest packet that it received, by path and by the number of the sending host."""
     try:
         return probe.end(server, token)
     finally:
-        firewall.remove(isolation.PROBE[0])  # the process does it as well, unless it was killed
+        firewall.remove(isolation.PROBE[0])  # the process also does this, unless it was killed

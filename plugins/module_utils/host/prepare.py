@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Make ready what one host needs of a session before any replica starts: record or stub record, keys."""
+"""Prepare one host for a session before any replica starts: record or stub record, and keys."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def keep_stub(
     looked: float | None = None,
     check_mode: bool,
 ) -> tuple[list[str], str]:
-    """Keep a stub record of a session of which this host carries no replica, and containers here out of its tunnel.
+    """Store a stub record of a session without replicas on this host, and keep its containers out of the tunnel.
 
-    lease_owner: the run of the launch that may hold the session's name here, which the stub does from now on. recorded:
-    sessions that this host had a record of when the launch looked. Returns what was, or would be, done, and
-    why the record could not be written: containers are kept out all the same, and that is all the session needs here.
+    lease_owner: the run of the launch that may hold the session's name here. The stub holds it from now on. recorded:
+    sessions of which this host had a record when the launch collected facts. Returns what was, or would be, done, and
+    why the record could not be written. Containers are still kept out, which is all that the session needs here.
     """
     stub = stub_of(record)
     unwritten = ""
@@ -47,7 +47,7 @@ def keep_stub(
         actions = keep_records(state, [stub], check_mode, recorded)
         if not check_mode:
             leave_torn_down(state, ledger, [stub], looked, lease_owner)
-        is_known = check_mode or state.session(stub.id).read_record() is not None  # else it was torn down just now
+        is_known = check_mode or state.session(stub.id).read_record() is not None  # otherwise it was torn down just now
     except (SessionError, OSError) as error:
         actions, is_known, unwritten = [], True, message_of(error)
     if is_known:
@@ -58,7 +58,7 @@ def keep_stub(
 
 
 def release_name(ledger: LedgerFile, session_id: str, lease_owner: str) -> None:
-    """Give back what a run holds of a session's name alone: the record holds it from now on."""
+    """Release a run's lease of a session's name alone, because the record holds the name from now on."""
     held = ledger.read().get(session_id)
     if held is not None and not held.claim.replicas:
         ledger.release(session_id, lease_owner)
@@ -67,11 +67,11 @@ def release_name(ledger: LedgerFile, session_id: str, lease_owner: str) -> None:
 def make_keys(
     session: SessionDirectory, plan: Plan, host: str, regenerate: bool, check_mode: bool
 ) -> tuple[PublicKeys, list[str]]:
-    """Make the keys of this host's replicas that are missing, or all anew with *regenerate*.
+    """Create the missing keys of this host's replicas, or replace all of them with *regenerate*.
 
-    Returns the public keys by replica, None for those that check mode kept from being made, and the names of the
-    keys that were, or would be, made. In an encrypted session a host has a key for its tunnel, which is told with each
-    of its replicas.
+    Returns the public keys by replica, None for keys that check mode did not create, and the names of the keys that
+    were, or would be, created. In an encrypted session a host has a key for its tunnel, which is returned with each of
+    its replicas.
     """
     public_keys: PublicKeys = {}
     names: list[str] = []
@@ -92,7 +92,7 @@ def make_keys(
 
 
 def keep_out(stub: Record, check_mode: bool) -> list[str]:
-    """Keep containers of this host, which carries no replica, out of the session's tunnel; return what was done."""
+    """Keep containers of this host, which carries no replica, out of the session's tunnel. Return what was done."""
     if stub.tunnel is None:
         return []
     nftables = Engine.connect().uses_nftables()
@@ -109,10 +109,10 @@ def keep_records(
     recorded: Collection[str] = (),
     settles: bool = False,
 ) -> list[str]:
-    """Write down those *records* that this host has not, or has in an older revision; return what was done.
+    """Store those *records* that this host does not have, or has in an older revision. Return what was done.
 
-    recorded: sessions that this host had a record of when these were made; who has none any more was torn down.
-    settles: a stub takes the place of another content of its revision as well, as most witnesses have agreed to it.
+    recorded: sessions of which this host had a record when these were created. A session without a record now was torn
+    down. settles: a stub also replaces another content of its revision, because most witnesses have agreed to it.
     """
     actions = []
     for record in records:
@@ -133,9 +133,9 @@ def keep_records(
 def leave_torn_down(
     state: StateDirectory, ledger: LedgerFile, records: list[Record], looked: float | None, lease_owner: str | None
 ) -> None:
-    """Take back records of sessions whose names were torn down here since the run that wrote them *looked*.
+    """Remove records of sessions whose names were torn down here since their run collected facts (*looked*).
 
-    Afterwards: a teardown that comes later than this finds what was written.
+    This runs after they were written. A teardown that comes later finds them by itself.
     """
     for record in records:
         directory = state.session(record.id)
@@ -148,9 +148,9 @@ def leave_torn_down(
 def keep_lines(
     state: StateDirectory, settled: Collection[str], seconds: float, most: int, check_mode: bool
 ) -> list[str]:
-    """Keep a line of each session that has ended, for *seconds* and of the newest *most*; return what was done.
+    """Keep a line of each ended session, for *seconds* and for the newest *most*. Return what was done.
 
-    settled: ids of those that nobody knows as they were; of others a line stays.
+    settled: ids of sessions of which no host has an older state. The lines of others stay.
     """
     actions = []
     ended = [record for record in state.records()[0] if record.status in ENDED]
@@ -171,7 +171,7 @@ def keep_lines(
 def keep_tombstones(
     state: StateDirectory, tombstones: list[dict[str, Any]], forget: list[str], check_mode: bool
 ) -> list[str]:
-    """Set *tombstones* (id, name, hosts) and forget those of the ids in *forget*; return what was done."""
+    """Add *tombstones* (id, name, hosts) and remove those of the ids in *forget*. Return what was done."""
     actions = []
     known = {tombstone["id"]: tombstone for tombstone in state.tombstones()}
     for tombstone in tombstones:

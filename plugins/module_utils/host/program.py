@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The program of the hosts' side: one call, asked as packed JSON on standard input and
-answered as JSON on standard output.
+"""The program for hosts: one call, with the request as packed JSON on standard input and the answer as JSON on standard
+output.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from ..core.rules.call_limits import seconds_for
 from ..core.values.errors import SessionError, failed
 
 MARK = "CLUSTER-COMPUTE-ANSWER "
-"""What stands before the answer, on a line of its own: a host's shell may have written something before."""
+"""Line before the answer, because a host's shell may have written something before it."""
 
 COUNTED = ("session_host", "session_record", "session_repair", "host_drain", "host_suspect", "host_boot")
-"""Calls that may change what a host tells the site's monitoring."""
+"""Calls that may change a host's metrics for the site's monitoring."""
 
 Call = Callable[[dict[str, Any], bool], dict[str, Any]]
 TELLING = ("host_info", "host_preflight")
-"""Calls that only tell of the host, that no session can use it among the rest."""
+"""Calls that only report the state of the host, including that no session can use it."""
 _CALLS = f"{__name__.rpartition('.')[0]}.calls"
 STATE_SECONDS = 20.0
-"""For which the file system of the state directory may say nothing: a busy disk has been seen to take some."""
+"""Seconds without an answer of the state directory's file system. A busy disk was seen to take some."""
 
 
 def main() -> int:
-    """Read what is asked, do it, say what came of it."""
+    """Read the request, run it, and write the result."""
     question = json.loads(zlib.decompress(sys.stdin.buffer.read()))
     try:
         run_bounded(question["call"], question["arguments"], question["check_mode"], _say)
@@ -55,9 +55,9 @@ def _say(answer: str) -> None:
 def run_bounded(
     call: str, arguments: dict[str, Any], check_mode: bool, answered: Callable[[str], object] = lambda _answer: None
 ) -> dict[str, Any]:
-    """Return what came of one call, made by a process that is left behind where this host hangs, which it remembers.
+    """Return the result of one call. It runs in a process that is left behind if this host hangs, which is remembered.
 
-    answered: is called with the answer, as JSON, before this host's monitoring is told. Raises Crashed.
+    answered: is called with the answer, as JSON, before the metrics of this host are written. Raises Crashed.
     """
     note = SuspicionFile(arguments["state_directory"]) if "state_directory" in arguments else None
     has_hung = note is not None and note.hangs()
@@ -96,7 +96,7 @@ def _unusable(error: Hung) -> dict[str, Any]:
 
 
 def _hang_in(result: Mapping[str, Any]) -> str:
-    """Return what a result says of a host that hangs; empty where it does not."""
+    """Return the message of a result about a host that hangs. Empty if it does not hang."""
     if result.get("hangs"):
         return str(result["msg"])
     host = result.get("host")
@@ -104,14 +104,14 @@ def _hang_in(result: Mapping[str, Any]) -> str:
 
 
 def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what came of one call. call: the name of the module that documents it. arguments: all of them, checked."""
+    """Return the result of one call. call: the name of the module that documents it. arguments: all, checked."""
     return answer(import_module(f"{_CALLS}.{call}").call, arguments, check_mode, call not in TELLING)
 
 
 def answer(call: Call, arguments: Mapping[str, Any], check_mode: bool, refuses: bool = True) -> dict[str, Any]:
-    """Return the result in the form of a module's: changed, diff; failed and msg where it failed in a known way.
+    """Return the result in the form of a module: changed, diff; failed and msg if it failed in a known way.
 
-    refuses: whether it does nothing where the state directory is a newer release's.
+    refuses: whether it rejects the state directory of a newer release.
     """
     try:
         if refuses and "state_directory" in arguments:
@@ -122,13 +122,13 @@ def answer(call: Call, arguments: Mapping[str, Any], check_mode: bool, refuses: 
 
 
 def tell_monitoring(call: str, arguments: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> None:
-    """Write what the call may have changed where this host was told to; others pay for the reading of a small file."""
+    """Write metrics that the call may have changed, if configured. Other hosts only read a small file."""
     state = StateDirectory(arguments["state_directory"])
     try:
         if "_directory" not in state.settings_text():
             return
-        state.check_version()  # the call refused a newer one, or that came meanwhile
-    except (SessionError, OSError):  # as of somebody who is not root
+        state.check_version()  # the call rejected a newer one, or it was installed in the meantime
+    except (SessionError, OSError):  # such as for a user who is not root
         return
     from .metrics import after_call
 

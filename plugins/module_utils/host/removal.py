@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Remove everything a session has on one host, found by its labels, link aliases and state, whatever is left of it."""
+"""Remove all parts of a session on one host, found by labels, link aliases and state, however much is left."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def removal_stages(
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
-    Data folders and named volumes stay. Objects are found independently of each other, so a session that is half there,
-    or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their records
-    stay, and where that is a stub of a session that runs, the rules that keep others out of it; without one the folder
-    of a session goes whole. undo: what a launch that did not succeed made of data, empty folders and volumes, and what
-    its batch command wrote go as well; with keep_data volumes only if they are empty. archive: keeps what the
-    containers wrote. left: the record that the session is to have here by then. change_id: names the change that this
-    is a part of, whose lease stays. `remove` performs the steps.
+    Data directories and named volumes are kept. Objects are found independently of each other, so a session that is
+    incomplete or has lost its record is also removed. known: ids of the matching `known_sessions`. keep_record: their
+    records stay, and for a stub of a running session also the rules that keep others out of it. Without a record, the
+    whole directory of a session is removed. undo: also removes empty directories and volumes that a failed launch
+    created, and the output of its batch command. With keep_data, volumes are removed only if they are empty. archive:
+    keeps the output of the containers. left: the record that the session has here afterwards. change_id: the change to
+    which this belongs, whose lease stays. `remove` performs the steps.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -74,7 +74,7 @@ def removal_stages(
     output = OutputDirectory(str(state.root))
     kept = {key: wanted for key in ids if keep_record and (wanted := _guarded(state, key, left)) is not None}
     return [
-        # First: where its containers are gone, the batch command can be started again under its id.
+        # First, because the batch command can be started again under its id when its containers are gone.
         _aside_steps(output, ids if keep_record else ()),
         [
             Step(
@@ -102,7 +102,7 @@ def removal_stages(
             )
             for network in networks
         ],
-        # What lies on a tunnel goes before it: the kernel would take it away by itself.
+        # Links on a tunnel are removed before it, because the kernel would remove them with it.
         [_link_step(name) for name in sorted(links) if name not in tunnels],
         [_link_step(name) for name in sorted(tunnels)],
         firewall_rules.removal_steps(
@@ -130,7 +130,7 @@ def removal_stages(
             Step("remove", "output", what, partial(shutil.rmtree, path), before="present")
             for session_id in sorted(ids)
             for kept_output in [output.session(session_id)]
-            # What an earlier start of one that waits again wrote was set aside, and stays.
+            # The output of an earlier start of a session that waits again was set aside and is kept.
             for path in [kept_output.job(batch_job(session_id)).path if keep_record else kept_output.path]
             if undo and path.exists()
         ],
@@ -142,9 +142,9 @@ def removal_stages(
 
 
 def remove(stages: Sequence[Stage]) -> tuple[list[Stage], list[str]]:
-    """Perform the steps that remove a session; return those that were done, and warnings.
+    """Perform the steps that remove a session. Return those that were done, and warnings.
 
-    A network that the engine keeps though nothing is on it keeps nothing else from going: it is warned of.
+    A network that the engine keeps although it is unused causes a warning, and does not stop other removals.
     """
     kept: dict[str, str] = {}
 
@@ -159,7 +159,7 @@ def remove(stages: Sequence[Stage]) -> tuple[list[Stage], list[str]]:
 
 
 def _guarded(state: StateDirectory, session_id: str, left: Record | None) -> Isolation | None:
-    """Return what firewall rules this host has to have for a session that runs on others, as far as its stub tells."""
+    """Return the firewall rules of this host for a session that runs on other hosts, as far as its stub has them."""
     try:
         record = latest(
             copy for copy in (state.session(session_id).read_record(), left) if copy and copy.id == session_id
@@ -170,7 +170,7 @@ def _guarded(state: StateDirectory, session_id: str, left: Record | None) -> Iso
 
 
 def _aside_steps(output: OutputDirectory, ids: Iterable[str]) -> Stage:
-    """Keep what batch commands wrote that begin anew as other jobs' output is kept."""
+    """Keep the output of batch commands that start again, like the output of other jobs."""
     jobs = [output.session(session_id).job(batch_job(session_id)) for session_id in sorted(ids)]
     return [
         Step("set aside", "output", job.id, partial(job.set_aside, uuid.uuid4().hex), before="present")
@@ -183,7 +183,7 @@ Meant = Callable[[str, str], bool]
 
 
 def _meant(session_name: str | None, session_id: str | None) -> tuple[dict[str, str], Meant]:
-    """Return the labels of what is meant, and a test by name and id for what bears no labels."""
+    """Return the labels of matching objects, and a test by name and id for objects without labels."""
     labels = {}
     if session_name is not None:
         labels[docker_engine.LABEL_SESSION_NAME] = session_name
@@ -195,9 +195,9 @@ def _meant(session_name: str | None, session_id: str | None) -> tuple[dict[str, 
 def known_sessions(
     engine: Engine, state: StateDirectory, ledger: LedgerFile, session_name: str | None, session_id: str | None
 ) -> list[dict[str, Any]]:
-    """Return every session meant of which this host has anything, sorted by id.
+    """Return every matching session of which this host has any part, sorted by id.
 
-    id, name, and as far as its record says them hosts, owner and shared_with.
+    Each has id and name, and if its record has them hosts, owner and shared_with.
     """
     labels, is_meant = _meant(session_name, session_id)
     found: dict[str, dict[str, Any]] = {}
@@ -215,10 +215,10 @@ def known_sessions(
     held = ledger.read()
     for key, reservation in {**ledger.expired(), **held}.items():
         claim = reservation.claim
-        # A launch from the queue that was ended may have made keys on a host that has no record of its session.
+        # An aborted launch from the queue may have created keys on a host without a record of its session.
         if is_meant(claim.session_name, key) and (key in held or state.session(key).exists()):
             add(key, claim.session_name)
-        # A change that was ended may have made something of its session on a host that has no record of that.
+        # An aborted change may have created parts of its session on a host without a record of it.
         name = claim.session_name.removesuffix(CHANGE)
         if claim.amends is not None and is_meant(name, claim.amends):
             add(claim.amends, name)
@@ -237,11 +237,11 @@ def sessions_of_others(
     session_id: str | None,
     told: Mapping[str, Any] | None,
 ) -> dict[str, dict[str, Any]]:
-    """Return by id what is meant by name and belongs to another resource group, or has hosts outside that of the run.
+    """Return by id the sessions with the name that belong to another resource group or have hosts outside this one.
 
-    Where a record is lost the one in a label counts that this host has written. Containers of which nothing says whose
-    they are belong to others, with no status, unless they are meant by their id. told: of `core.rules.scope`; None
-    where the caller has judged that.
+    If a record is lost, the one in a label that this host has written counts. Containers without an identifiable owner
+    belong to others, without a status, unless they match by id. told: of `core.rules.scope`, None if the caller has
+    evaluated that.
     """
     if not told or not told["group"]:
         return {}
@@ -275,9 +275,8 @@ def has_moved_on(
     judged_revision: int | None,
     change_id: str | None = None,
 ) -> bool:
-    """Tell whether somebody launches or changes the session now, or did since it was judged in *judged_revision*.
-
-    change_id: names the change that asks.
+    """Return whether another run launches or changes the session now, or did since *judged_revision*. change_id: the
+    change of the caller.
     """
     held = [
         claimed

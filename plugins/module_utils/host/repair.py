@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Put back what is missing of all sessions that run on this host, from what this host itself knows of them.
-
-A controller adds what other hosts know; the unit at boot does without.
+"""Restore missing parts of all sessions that run on this host, from the state that is stored on this host. A controller
+adds the data of other hosts. The unit at boot works without it.
 """
 
 from __future__ import annotations
@@ -37,23 +36,23 @@ Keys = dict[str, dict[str, "str | None"]]
 
 
 class HeldBack(SessionError):
-    """Nobody says that this host still carries its part of a session, so nothing of it is started."""
+    """No host confirms that this host still carries its part of a session, so nothing of it is started."""
 
 
 SECONDS = WORK_DEADLINE + 900.0
-"""For the repair of one session, which may wait for somebody else who works on it; an engine that is busy takes minutes
-to make a network."""
+"""Seconds for the repair of one session, which may wait for another process that works on it. A busy engine takes
+minutes to create a network."""
 DISK_SECONDS = 900.0
-"""For the disks of all replicas, whose files are counted, and for the time of all sessions."""
+"""Seconds for the disks of all replicas, whose files are counted, and for the time of all sessions."""
 
 
 @dataclass
 class Repair:
     """What was, or would be, done.
 
-    sessions: by id, name, actions and problem; problem is empty where it went well. faults: what went wrong that
-    belongs to no session. warnings: what stays for now and harms nobody. held_back: ids of sessions that this host does
-    not start by itself now.
+    sessions: by id, name, actions and problem, which is empty on success. faults: problems that belong to no session.
+    warnings: problems that remain for now and cause no harm. held_back: ids of sessions that this host does not start
+    by itself now.
     """
 
     actions: list[str] = field(default_factory=list)
@@ -66,11 +65,11 @@ class Repair:
     held_back: set[str] = field(default_factory=set)
 
     def plain(self) -> dict[str, Any]:
-        """Return it in a form that JSON can hold."""
+        """Return it in a form for JSON."""
         return {**vars(self), "held_back": sorted(self.held_back)}
 
     def add(self, other: Mapping[str, Any]) -> None:
-        """Add what another one has in its plain form."""
+        """Add another repair in its plain form."""
         for name in ("actions", "faults", "warnings"):
             getattr(self, name).extend(other[name])
         for name in ("sessions", "public_keys", "before", "after", "held_back"):
@@ -107,21 +106,20 @@ def repair_host(
 ) -> Repair:
     """Repair every session of this host, or only the one named *session_name*.
 
-    host: name of this host in the plans but for those of *known_as*, where it is that of the session; without it each
-    session's state tells. records: what other hosts know, by id; a newer revision, or a copy that is missing here, is
-    taken over. recorded: ids of the sessions that this host had
-    records of when *records* were put together; one that it has none of any more was torn down meanwhile. looked:
-    when this host was looked at, by its own clock. public_keys: by session, those of the replicas of other hosts.
-    allocatable: what sessions may use of this host; a place that was lost is only taken again where it is free.
-    alone: whether no controller speaks for the other hosts, so that they are asked whether this one still carries its
-    part: one that was given to others is removed. apart: ids of sessions of which the controller does not reach most of
-    the other hosts either, so that it speaks for none of them. conflicting: ids of sessions that are left
-    as they are, as nobody knows which of two records is right. waiting: ids of sessions whose replicas that come to
-    this host wait, as other hosts have not let go yet of the one that is lost. evaluate: refuses a record, which this
-    host did not keep itself, whose plan gives more to replicas here, by the host's name in it, than the site grants.
-    Without it, as at boot, nothing is made by such a record.
-    A session that cannot be repaired does not keep the others from it.
-    Raises EngineError, LedgerError and StateError where nothing can be done at all.
+    host: name of this host in the plans except for the sessions in *known_as*, which has their own name for it. Without
+    it, each session's state has the name. records: those of other hosts, by id. A newer revision, or a copy that is
+    missing here, is taken over. recorded: ids of the sessions of which this host had records when *records* were
+    collected. A session without a record now was torn down in the meantime. looked: when the facts of this host were
+    collected, by its own clock. public_keys: by session, those of the replicas of other hosts. allocatable: what
+    sessions may use of this host. A lost reservation is only restored if the resources are free. alone: whether there
+    is no controller, so that this host itself contacts the others to find out if it still carries its part. A part that
+    others have replaced is removed. apart: ids of sessions for which the controller cannot reach most of the other
+    hosts, so that its data is not enough. conflicting: ids of sessions that are not changed, because it is unknown
+    which of two records is right. waiting: ids of sessions whose new replicas on this host wait, because other hosts
+    have not yet released the lost host. evaluate: rejects a record that this host did not store itself, and whose plan
+    gives more to replicas here, by the host's name in it, than the site allows. Without it, as at boot, nothing is
+    created from such a record. A session that cannot be repaired does not affect the others. Raises EngineError,
+    LedgerError and StateError if nothing can be repaired at all.
     """
     engine = Engine.connect(PATIENCE)
     result = Repair()
@@ -139,7 +137,7 @@ def repair_host(
         copies.setdefault(session_id, []).append(record)
     labelled, unproven = labels.labelled_records(engine, state)
     for session_id, record in labelled.items():
-        # A label tells what was once meant; only where nothing else is left does it count.
+        # A label may be outdated. It only counts if nothing else is left.
         if _is_lost(copies.get(session_id, [])):
             copies.setdefault(session_id, []).append(record)
     for session_id, (name, what) in unproven.items():
@@ -151,7 +149,7 @@ def repair_host(
     doubtful = [record for key, record in right.items() if alone or key in apart]
     if doubtful:
         repairer.memberships = membership.memberships(state, doubtful)
-    # Of a newer record than the controller has seen it does not know whether most witnesses have agreed to it.
+    # The controller cannot know if most witnesses have agreed to a newer record than it has seen.
     repairer.decided = {
         key
         for key, told in (records or {}).items()
@@ -168,7 +166,7 @@ def repair_host(
 
 
 def _is_lost(copies: Sequence[Record]) -> bool:
-    """Tell whether nobody has more than the stub record of a session that has not ended."""
+    """Return whether there is only a stub record of a session that has not ended."""
     return all(is_stub(copy) and copy.status not in ENDED for copy in copies)
 
 
@@ -182,7 +180,7 @@ def _why_not_believed(state: StateDirectory, what: str) -> str:
 
 
 class _Repairer:
-    """Repairs one session after the other and writes down what was done."""
+    """Repairs one session after the other and records what was done."""
 
     def __init__(
         self,
@@ -212,7 +210,7 @@ class _Repairer:
     def set_damaged_aside(self) -> None:
         """Move files that cannot be trusted out of the way. Raises LedgerError and StateError for newer ones.
 
-        Of tombstones one a run; the next finds the next.
+        Only one tombstone is moved in each run. The next run finds the next one.
         """
         _records, damaged = self.state.records()
         paths = [damage.path for damage in damaged if isinstance(damage, DamagedFile)]
@@ -233,14 +231,14 @@ class _Repairer:
             self._did(f"set aside damaged file {path}", "file", str(path), "damaged", target)
 
     def keep_out_of_overlays(self) -> None:
-        """Put back the rules that keep containers of this host out of all overlays of the site."""
+        """Restore the rules that keep containers of this host out of all overlays of the site."""
         try:
             self._perform([firewall_rules.standing_steps(self.engine.uses_nftables())])
         except Exception as error:
             self.result.faults.append(message_of(error))
 
     def enforce_disk_limits(self) -> None:
-        """Stop replicas that write too much outside their mounts; they are not started again."""
+        """Stop replicas that write too much outside their mounts. They are not started again."""
         try:
             measured = partial(disk.enforce_limits, self.engine, self.state, self.check_mode)
             done, problems = bounded(measured, "what replicas write", DISK_SECONDS)
@@ -251,7 +249,7 @@ class _Repairer:
         self.result.faults += problems
 
     def keep_time(self) -> None:
-        """Count what owners use, and end what has run for long enough, or was not used for long enough."""
+        """Record the use of owners, and end sessions whose time or idle time is over."""
         try:
             if not self.check_mode:
                 use.count_use(self.state)
@@ -265,26 +263,26 @@ class _Repairer:
         self.result.warnings += warnings
 
     def repair(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> None:
-        """Make what this host owes the session as its record says, or write down why that cannot be, whatever it is.
+        """Create this host's part of the session from its record, or record why that fails, whatever the error is.
 
-        host: its name in the session's plan; without it the session's state tells. was_here: this host had a copy not
-        long ago. is_own: this record is the one that the host kept itself.
+        host: its name in the session's plan. Without it, the session's state has the name. was_here: this host recently
+        had a copy. is_own: this record is the one that the host stored itself.
         """
         try:
             work = partial(self._apart, record, host, was_here, is_own)
             self.result.add(bounded(work, f"the repair of session {record.name}", SECONDS))
-        except Exception as error:  # whatever it is, one that hangs as well: others must not suffer
+        except Exception as error:  # whatever the error is, even a hang, other sessions must not be affected
             self.result.sessions[record.id] = {"name": record.name, "actions": [], "problem": message_of(error)}
 
     def _apart(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> dict[str, Any]:
-        """Repair a session in a process of its own; return what came of it, for `Repair.add`."""
+        """Repair a session in a separate process. Return the result, for `Repair.add`."""
         one = copy(self)
         one.result = Repair()
         session: dict[str, Any] = {"name": record.name, "actions": [], "problem": ""}
         try:
             with nullcontext() if self.check_mode else self.state.working_on(record.id):
                 one._repair(record, host or self.state.session(record.id).name_in(record), was_here, is_own)
-        except Exception as error:  # also one that nobody thought of, or want of memory
+        except Exception as error:  # also an unexpected error, or a lack of memory
             session["problem"] = message_of(error)
         session["actions"] = list(one.result.actions)
         if session["actions"] or session["problem"]:
@@ -316,7 +314,7 @@ class _Repairer:
             self._keep(record)
 
     def _refuse_more_than_granted(self, record: Record, host: str) -> None:
-        """Refuse a plan of which this host has no copy of its own where the site does not grant what it gives."""
+        """Reject a plan without a copy on this host if it uses more than the site allows."""
         if self.evaluate is None:
             raise SessionError(
                 "This host has lost its record. A label has one, but nothing is made from that before it was compared "
@@ -325,7 +323,7 @@ class _Repairer:
         self.evaluate(record, host)
 
     def _give_up(self, record: Record, own_membership: Membership) -> None:
-        """Remove what this host has of a session, its record too: other hosts have its replicas, and know better."""
+        """Remove this host's part of a session and its record, as other hosts have its replicas and newer data."""
         from .removal import removal_stages, remove
 
         says = ", ".join(sorted(host for host, answer in own_membership.answers.items() if not answer))
@@ -344,7 +342,7 @@ class _Repairer:
             self.result.faults += archive.problems
 
     def _hold_back(self, record: Record, host: str, own_membership: Membership) -> None:
-        """Have other hosts reach this one, so that each can tell the other, and start nothing. Raises HeldBack."""
+        """Make this host reachable for other hosts, so that they can exchange data. Start nothing. Raises HeldBack."""
         context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable)
         known = self.state.session(record.id).read_public_keys()
         self._perform(links.early_stages(context, known, self.engine.uses_nftables()))
@@ -375,7 +373,7 @@ class _Repairer:
         require_known(record)
         session, plan = self.state.session(record.id), read_plan(record.plan)
         if record.id in self.decided and session.is_undecided:
-            # Whoever was to say so was killed. From now on hosts that were let go of are told that.
+            # The run that had to confirm this was killed. From now on, released hosts are informed.
             if not self.check_mode:
                 session.note_undecided(False)
             what = f"note that most witnesses agreed to what session {record.name} is without"
@@ -411,7 +409,7 @@ class _Repairer:
             archive.note(record)
 
     def _archive(self) -> Any:
-        """Return what keeps the output of replicas that a change has taken from this host."""
+        """Return the archive for the output of replicas that a change has removed from this host."""
         from .output import own_archive
 
         return own_archive(self.engine, self.state)

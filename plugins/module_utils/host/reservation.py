@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reserve capacity of this host: the ledger and the labels of the containers together are what is held."""
+"""Reserve capacity of this host. The ledger and the labels of the containers together define what is held."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..core.values.errors import printable
 
 
 def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
-    """Return what the containers of sessions use of this host, one claim a session, as their labels say."""
+    """Return what the containers of sessions use of this host from their labels, as one claim for each session."""
     claims: dict[str, Claim] = {}
     for entry in containers:
         labels = entry["Labels"]
@@ -47,16 +47,16 @@ def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
 def lease(
     ledger: LedgerFile, claim: Claim, allocatable: Mapping[str, Any], seconds: float, lease_owner: str, check_mode: bool
 ) -> tuple[bool, ClaimAnswer]:
-    """Lease *claim* if it fits now; return whether that changed the ledger, and the answer.
+    """Lease *claim* if it fits now. Return whether that changed the ledger, and the answer.
 
-    The engine is asked before the lock is taken: a container that the ledger does not know can then only have
-    vanished, which errs on the side of refusing.
+    The engine is queried before the lock is taken. A container that is not in the ledger can then only have
+    disappeared, which can only cause a rejection.
     """
     untracked = labelled_claims(Engine.connect().session_containers())
     limits = Allocatable.from_dict(allocatable)
     before = ledger.read().get(claim.session_id)
     if check_mode:
-        # The session of this name that the claim's session replaces is still there, and will not be.
+        # The session of this name that the claim's session replaces still exists, and will be removed.
         held = {
             key: reservation
             for key, reservation in ledger.read().items()
@@ -72,7 +72,7 @@ def lease(
 def lease_name(
     state: StateDirectory, ledger: LedgerFile, claim: Claim, seconds: float, lease_owner: str, check_mode: bool
 ) -> ClaimAnswer:
-    """Lease the name of a claim's session alone, on a host that carries none of its replicas."""
+    """Lease only the name of a claim's session, on a host without its replicas."""
     if check_mode:
         return ClaimAnswer(True)
     answer = ledger.reserve(claim, [], None, seconds, lease_owner)
@@ -80,11 +80,11 @@ def lease_name(
 
 
 def refused_by_name(state: StateDirectory, ledger: LedgerFile, claim: Claim, lease_owner: str) -> ClaimAnswer:
-    """Tell whether a session that was granted its claim may keep it: a name means one session.
+    """Return whether a session may keep a granted claim, because a name belongs to only one session.
 
-    What was leased is given back where this host has a record of another session of this name. Who made that record
-    held the name in the ledger until it was written, so one of two launches always finds the other. Of two that both
-    wait, as they were asked for at the same moment, neither has the name: they would refuse each other for ever.
+    The lease is released if this host has a record of another session with this name. The run that wrote that record
+    held the name in the ledger until then, so one of two launches always finds the other. If two sessions were
+    requested at the same time and both wait, neither has the name, because they would reject each other forever.
     """
     others = {record.id: record for record in state.records()[0] if record.name == claim.session_name}
     own = others.pop(claim.session_id, None)
@@ -98,7 +98,7 @@ def refused_by_name(state: StateDirectory, ledger: LedgerFile, claim: Claim, lea
 
 
 def release(ledger: LedgerFile, claim: Claim, lease_owner: str, check_mode: bool) -> bool:
-    """Give back what this run holds here for the session of *claim* unless it runs; return whether it held any."""
+    """Release what this run holds here for the session of *claim* unless it runs. Return whether it held anything."""
     if check_mode:
         held = ledger.read().get(claim.session_id)
         return held is not None and held.stage != claims.COMMITTED and held.lease_owner == lease_owner

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Prove that an SSH runtime works: run each of its programs in a root that has nothing else.
+"""Test that an SSH runtime works, by running each of its programs in a root that contains nothing else.
 
-Two replicas of one name each are on the loopback of a network namespace of their own, with the same server. What runs
-there ends, and what is mounted there is gone, with the first process of the namespaces.
+Two replicas, each with one name, are on the loopback of a separate network namespace, with the same server. All
+processes and mounts there end with the first process of the namespaces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..core.values.errors import SessionError
 from ..core.values.places import DIRECTORY, LAUNCHERS, RUNTIME, SERVER, SERVER_PARTS, SHELL, SLURM
 
 SECONDS = 60.0
-"""For how long the programs may take together."""
+"""Seconds for all programs together."""
 _FAILED = " failed with status 1: "
 _SSH = f"{DIRECTORY}/ssh"
 _ADDRESS = "127.0.0.1"
@@ -70,11 +70,11 @@ expect 0 {SLURM}/scontrol show hostnames sub[1-2]
 
 
 class ProofFailed(SessionError):
-    """A runtime does not work on this host; the message is a full sentence."""
+    """A runtime does not work on this host. The message is a full sentence."""
 
 
 def prove(runtime: Path) -> None:
-    """Run all programs of the *runtime*, wherever it is. Raises ProofFailed with what one of them said."""
+    """Run all programs of the *runtime*, wherever it is. Raises ProofFailed with the output of the failed one."""
     root = Path(tempfile.mkdtemp(prefix=f".{runtime.name}-proof-", dir=runtime.parent))
     try:
         _make_root(root, runtime)
@@ -82,14 +82,14 @@ def prove(runtime: Path) -> None:
         command = ["unshare", *_NAMESPACES, "/bin/sh", str(root / "prove"), str(root), str(runtime)]
         try:
             run_command(command, error=ProofFailed, environment=path, seconds=SECONDS)
-        except ProofFailed as error:  # the script says what failed; how it was started is of no use to anybody
+        except ProofFailed as error:  # the script reports what failed, and how it was started does not help
             raise ProofFailed(str(error).partition(_FAILED)[2] or str(error)) from None
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
 def _make_root(root: Path, runtime: Path) -> None:
-    """Make what a session gives to a replica, and the little that an image has in any case."""
+    """Create the files that a session gives to a replica, and the few that every image has."""
     os.chmod(root, 0o755)  # noqa: S103 - sshd gives up its rights, and the programs are everybody's
     for name in ("dev", "proc", "root", "tmp", "run/sshd", "bin", RUNTIME[1:], _SSH[1:]):
         (root / name).mkdir(parents=True)

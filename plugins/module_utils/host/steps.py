@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Plan changes first, perform them afterwards: one tracker through which everything on a host goes.
-
-``changed``, the diff, the list of actions and what is really done come from the same steps, so they cannot disagree;
-check mode is the plan alone.
+"""Plan changes first and perform them afterwards, with one tracker for all changes on a host. ``changed``, the diff,
+the list of actions and the performed changes come from the same steps, so they cannot disagree. Check mode runs only
+the plan.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from typing import Any
 from ..core.values.errors import SessionError, is_of_host, message_of
 
 PARALLEL = 16
-"""Steps of one stage that run side by side: requests to an engine, which itself works in parallel."""
+"""Number of parallel steps of one stage, which are requests to an engine that itself works in parallel."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is different afterwards; before and after: text, for the diff."""
+    """A difference. before and after: text, for the diff."""
 
     changed: bool
     before: str
@@ -33,7 +32,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Step:
-    """One change: what is done to which thing, how it is done, and how it is undone if a later step fails."""
+    """One change: what is done to which object, how it is done, and how it is undone if a later step fails."""
 
     action: str
     kind: str
@@ -44,12 +43,12 @@ class Step:
     after: Any = None
 
     def describe(self) -> str:
-        """Return the step as people read it, for example "create container train-sub1"."""
+        """Return the step as text for people, for example "create container train-sub1"."""
         return f"{self.action} {self.kind} {self.name}"
 
 
 class StepFailed(SessionError):
-    """A step failed; what this run had made before is undone. The message names the step and the cause."""
+    """A step failed, and the earlier changes of this run are undone. The message names the step and the cause."""
 
     def __init__(self, message: str, is_of_host: bool = False) -> None:
         super().__init__(message)
@@ -60,10 +59,9 @@ Stage = Sequence[Step]
 
 
 def perform(stages: Sequence[Stage], undo: bool = True) -> list[float]:
-    """Perform the stages one after another, the steps of a stage side by side; return the seconds that each took.
-
-    When a step fails, the others of its stage are let finish, everything done so far is undone in reverse order, and
-    StepFailed names every failure. undo: False for a repair, which takes nothing away from what works again.
+    """Perform the stages one after another, with the steps of a stage in parallel. Return the seconds of each stage. If
+    a step fails, the other steps of its stage finish, everything done so far is undone in reverse order, and StepFailed
+    names every failure. undo: False for a repair, which keeps the parts that work again.
     """
     done: list[Step] = []
     seconds = []
@@ -94,18 +92,18 @@ def _undo(done: list[Step]) -> list[str]:
         if step.undo is not None:
             try:
                 step.undo()
-            except Exception as error:  # the others have to be undone all the same, and all failures are told
+            except Exception as error:  # the others still have to be undone, and all failures are reported
                 failures.append(f"Could not undo '{step.describe()}': {message_of(error)}")
     return failures
 
 
 def descriptions(stages: Sequence[Stage]) -> list[str]:
-    """Return what the stages do, in their order."""
+    """Return the actions of the stages, in order."""
     return [step.describe() for stage in stages for step in stage]
 
 
 def difference(stages: Sequence[Stage]) -> dict[str, dict[str, Any]]:
-    """Return Ansible's diff structure: for each touched thing what it is before and after."""
+    """Return Ansible's diff structure, with the states of each changed object before and after."""
     steps = [step for stage in stages for step in stage]
     return {
         "before": {f"{step.kind} {step.name}": step.before for step in steps},
@@ -114,12 +112,12 @@ def difference(stages: Sequence[Stage]) -> dict[str, dict[str, Any]]:
 
 
 def seconds_until(kind: str, stages: Sequence[Stage], seconds: Sequence[float]) -> tuple[float, float]:
-    """Return the seconds of the stages before the first that has to do with things of a kind, and those from it on."""
+    """Return the seconds of the stages before the first one with objects of a kind, and of those from it on."""
     first = next((place for place, stage in enumerate(stages) if any(step.kind == kind for step in stage)), len(stages))
     return round(sum(seconds[:first]), 3), round(sum(seconds[first:]), 3)
 
 
 def result(stages: Sequence[Stage]) -> dict[str, Any]:
-    """Return what a module says of the stages: changed, actions, diff."""
+    """Return the result of a module for the stages: changed, actions, diff."""
     actions = descriptions(stages)
     return {"changed": bool(actions), "actions": actions, "diff": difference(stages)}

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a host's timer does, each time that it runs: count what owners use, look at the time of sessions,
-put names back in replicas, write figures for the site's monitoring, look at the disks, and say which session has which
-card."""
+"""The work of a host's timer: record the use of owners, check the time of sessions, restore names in replicas, write
+metrics for the site's monitoring, check the disks, and write which session has which GPU."""
 
 from __future__ import annotations
 
@@ -23,16 +22,16 @@ from .names import keep_names
 from .use import count_use
 
 STATE_SECONDS = 60.0
-"""For the file system of the state directory."""
+"""Seconds for the file system of the state directory."""
 WORK_SECONDS = 900.0
-"""For each thing that the timer does; what hangs does not keep it from the others."""
+"""Seconds for each task of the timer. A task that hangs does not stop the others."""
 
 Report = tuple[list[str], list[str]]
-"""What was done, and what could not be, a line each."""
+"""What was done and what could not be done, one line each."""
 
 
 def look(state: StateDirectory) -> int:
-    """Do it, say so, and return the exit code: 1 where something could not be done."""
+    """Run the tasks, report them, and return the exit code, 1 if something could not be done."""
     note = SuspicionFile(str(state.root))
     if note.hangs():
         be_impatient()
@@ -46,10 +45,10 @@ def look(state: StateDirectory) -> int:
         return 1
     figures = (partial(_write_figures, state), "Figures for the site's monitoring could not be written")
     cards = (partial(_write_cards, state), "Which session has which card could not be written")
-    works = [figures, cards]  # without an engine nothing runs, and others say so
+    works = [figures, cards]  # without an engine nothing runs, and others report this
     with suppress(SessionError):
         engine = Engine.connect()
-        # Names after disks, as tenants can keep the timer busy with them; cards last, as what tells them may hang.
+        # Names after disks, because tenants can keep the timer busy with them. GPUs last, because their tool may hang.
         works = [
             (partial(_count_use, state), "What owners use could not be counted"),
             (partial(_keep_time, engine, state), "The time of sessions could not be kept"),
@@ -62,7 +61,7 @@ def look(state: StateDirectory) -> int:
     for work, otherwise in works:
         try:
             done, problems = bounded(work, "what this host's timer does", WORK_SECONDS)
-        except Exception as error:  # whatever it is, and whosever record it is of, the others are done
+        except Exception as error:  # whatever the error is, and whichever record it belongs to, the other tasks run
             done, problems = [], [f"{otherwise}: {message_of(error)}"]
         for line in (*done, *problems):
             say(line)

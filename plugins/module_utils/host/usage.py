@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Measure what the replicas of one host use now."""
+"""Measure the current use of the replicas of one host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..adapters.engine import Engine, EngineError
 INTERVAL = 0.5
 """Seconds over which the use of CPU is measured."""
 DEADLINE = 20.0
-"""Seconds after which nothing more is asked of an engine that is too slow to tell."""
+"""Seconds after which a slow engine is not queried further."""
 PARALLEL = 16
 
 Sample = tuple[float, int, int]
@@ -24,8 +24,8 @@ Sample = tuple[float, int, int]
 def measure(names: list[str]) -> dict[str, dict[str, int]]:
     """Return the use of CPU, in thousandths, and of memory, in bytes, by the name of the container.
 
-    A container that ends meanwhile, or that the engine cannot tell of in time, is left out: nothing fails for want of
-    a figure.
+    A container that ends in the meantime, or that the engine does not report in time, is left out. A missing value is
+    not a failure.
     """
     if not names:
         return {}
@@ -56,5 +56,5 @@ def measure(names: list[str]) -> dict[str, dict[str, int]]:
 
 
 def share(first: Sample, second: Sample) -> int:
-    """Return the thousandths of a CPU that were used between two samples; none where a container began anew."""
+    """Return the thousandths of a CPU that were used between two samples. 0 if a container was started again."""
     return max(0, round((second[1] - first[1]) / (second[0] - first[0]) / 1e6))

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Count what the sessions of each owner use here, as `rules.share` decides: what the ledger holds of those that run.
-
-The timer looks again and again, and so does each repair. What was counted outlives the sessions.
+"""Record the use of each owner's running sessions here, as `rules.share` decides from the ledger. The timer does this
+periodically, and so does each repair. The recorded use is kept after the sessions end.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ..core.values.resources import PINNED
 
 
 def count_use(state: StateDirectory, clock: Callable[[], float] | None = None) -> None:
-    """Count what is held since the last look, where this host was told to. Raises LedgerError, OSError."""
+    """Record what was held since the last run, if this host is configured to. Raises LedgerError, OSError."""
     half_life = state.read_settings().share_half_life
     if half_life is None:
         return
@@ -31,7 +30,7 @@ def count_use(state: StateDirectory, clock: Callable[[], float] | None = None) -
 
 
 def read_use(state: StateDirectory) -> Use:
-    """Return what was counted by the last look, by owner and kind; nothing where it does not count."""
+    """Return the recorded use up to the last run, by owner and kind. Empty if use is not recorded."""
     account = _read(state) if state.read_settings().share_half_life is not None else None
     return {} if account is None else account.owners
 
@@ -43,14 +42,14 @@ def _held(state: StateDirectory) -> Iterator[tuple[str, dict[str, float]]]:
         try:
             record = state.session(session_id).read_record()
         except StateError:
-            continue  # a repair puts it right
+            continue  # a repair corrects it
         if record is not None:
             devices = {kind: float(len(names)) for kind, names in held.claim.devices if kind != PINNED}
             yield record.owner, {CPUS: held.claim.cpus / 1000, **devices}
 
 
 def _read(state: StateDirectory) -> Account | None:
-    """Return what is remembered; None for nothing, or what cannot be read: then it begins anew."""
+    """Return the stored use. None if there is none or it cannot be read. It then starts again."""
     try:
         return decode_known(Account, state.read_use(), "The use")
     except CoreError:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Prove that the replicas of one host work: running, on the session's network, packets of the full size passing."""
+"""Check that the replicas of one host run, are on the session's network, and can send packets of the full size."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ ICMP_OVERHEAD = {4: 28, 6: 48}
 """Bytes of IP and ICMP headers around a ping's data (RFC 791, RFC 792, RFC 8200, RFC 4443)."""
 PARALLEL = 16
 EVERYWHERE = (EVERY_ADDRESS, "::")
-"""Where a server listens that answers on each address it has; by default one on :: answers IPv4 as well (ipv6(7))."""
+"""Addresses of a server that listens on all addresses. By default, one on :: also answers IPv4 (ipv6(7))."""
 
 
 class VerificationFailed(SessionError):
-    """A replica is not what the plan says; the message names the replica, the host and the last state seen."""
+    """A replica differs from the plan. The message names the replica, the host and the last state seen."""
 
 
 class PeersSilent(VerificationFailed):
-    """The replicas of a host work as far as it can tell alone; others did not answer in time, or may have to start."""
+    """The replicas of a host work as far as it can check alone. Others did not answer in time, or are not started."""
 
 
 LONGEST_OUTPUT = 8192
-"""Characters of what a replica wrote last that a failure shows."""
+"""Characters of a replica's last output in an error."""
 SERVER_SECONDS = 5.0
-"""For how long an SSH server that was just started may not listen yet."""
+"""Seconds until an SSH server has to listen after its start."""
 PATIENCE = 5.0
-"""Seconds until the first reply of a peer, whose end may still be coming up."""
+"""Seconds until the first reply of a peer, which may still be starting."""
 EVERY_HEALTHCHECK = 30_000_000_000
-"""Nanoseconds between two tries of a HEALTHCHECK that does not say it (Docker Engine API, HealthConfig)."""
+"""Default nanoseconds between two runs of a HEALTHCHECK (Docker Engine API, HealthConfig)."""
 ROUND = 2.0
-"""Seconds for which a peer is waited for before it is asked whether that is of use."""
+"""Seconds to wait for a peer before asking it if waiting makes sense."""
 
 
 def verify(
@@ -63,15 +63,14 @@ def verify(
     check: Callable[[], None] = lambda: None,
     put_back: Callable[[], object] = lambda: None,
 ) -> list[dict[str, Any]]:
-    """Wait at most *timeout* seconds for every replica on *host*, then prove its network.
+    """Wait at most *timeout* seconds for every replica on *host*, then check its network.
 
-    public_keys: public keys of the session's replicas, as far as they are known here. patience: seconds
-    until peers on other hosts have to answer; with 0, as they may not be started yet, neither they are asked nor is
-    waited for replicas here that may need them to get ready. check: called while anything is waited for; what it raises
-    ends that. put_back: corrects what programs of the replicas have changed of their names; what it returns is false
-    where that was nothing.
-    Returns one dict per replica: name, host, container, rank, address, status, interface, mtu. Raises
-    VerificationFailed with everything that is wrong, PeersSilent where that is nothing but peers.
+    public_keys: public keys of the session's replicas, as far as they are known here. patience: seconds until peers on
+    other hosts have to answer. With 0 they may not be started yet, so they are not contacted, and replicas here that
+    may need them are not waited for. check: called during each wait. An exception from it ends the wait. put_back:
+    restores names that programs of the replicas have changed. Its result is false if nothing was changed. Returns one
+    dict per replica: name, host, container, rank, address, status, interface, mtu. Raises VerificationFailed with
+    everything that is wrong, and PeersSilent if only peers are missing.
     """
     replicas = plan.on(host)
     deadline = time.monotonic() + timeout
@@ -137,7 +136,7 @@ def _wait_until_ready(
     delay = 0.05
     while True:
         result = _wait_until_running(engine, replica, healthy, deadline, waits, check)
-        # A service that only its own replica reaches is of no use to the others.
+        # The other replicas cannot use a service that only its own replica reaches.
         seen = listening_addresses(result["pid"], port) if port is not None else set()
         if port is None or seen & {replica.address, *EVERYWHERE}:
             return result
@@ -203,7 +202,7 @@ def _wait_until_running(
 
 
 def _not_healthy(replica: Replica, found: Mapping[str, Any]) -> str:
-    """Return why the roles that come after a replica's cannot start, by what the engine says of its health."""
+    """Return why the roles after that of a replica cannot start, from its health in the engine."""
     health = found["State"]["Health"]
     tries = health.get("Log") or []
     seconds = ((found["Config"].get("Healthcheck") or {}).get("Interval") or EVERY_HEALTHCHECK) / 1e9
@@ -227,15 +226,14 @@ def _in_front(replica: Replica, found: Mapping[str, Any]) -> str:
 
 
 def _see_teardown(check: Callable[[], None]) -> None:
-    """Let it be told that a replica is gone because its session is; what a peer says is no reason for that."""
+    """Report that a replica is missing because its session was removed, whatever a peer answers."""
     with suppress(PeersSilent):
         check()
 
 
 def _prove_server(replica: Replica, pid: int) -> None:
-    """Prove that the replica's SSH server, which was started with it, listens.
-
-    sshd leaves its caller before it listens (sshd(8): it detaches first), so that it may not do so yet.
+    """Check that the replica's SSH server, which was started with it, listens. sshd returns to its caller before it
+    listens (sshd(8): it detaches first), so it may not listen yet.
     """
     deadline = time.monotonic() + SERVER_SECONDS
     while not listens(pid, str(replica.address), SSH_PORT):
@@ -260,10 +258,10 @@ def _prove_logins(
     check: Callable[[], None],
     put_back: Callable[[], object],
 ) -> None:
-    """Prove that replicas log in to each other. Servers of other hosts may still be coming up."""
+    """Check that replicas can log in to each other. Servers of other hosts may still be starting."""
     own, others = login_pairs(plan, host)
     failures = logins.failures(engine, own)
-    if failures and put_back():  # an entrypoint has changed names meanwhile
+    if failures and put_back():  # an entrypoint has changed names in the meantime
         failures = logins.failures(engine, own)
     if failures:
         raise VerificationFailed("\n".join(failures))
@@ -277,7 +275,7 @@ def _prove_logins(
 
 
 def _last_output(text: str) -> str:
-    """Return how a failure goes on: with what the replica wrote last, or that it wrote nothing."""
+    """Return the end of an error message: the replica's last output, or that it has no output."""
     lines = _lines(text)
     if not lines:
         return "It wrote nothing. Its program has to stay in the foreground."
@@ -285,7 +283,7 @@ def _last_output(text: str) -> str:
 
 
 def _prove_login(replica: Replica, pid: int, key: str) -> None:
-    """Prove that what listens for the session's owner is the replica's SSH server and not a program of the image."""
+    """Check that the replica's SSH server, not a program of the image, listens for the session's owner."""
     if ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT) != key:
         raise VerificationFailed(
             f"The SSH server of the replica {replica.name} on {replica.host} does not answer on port "
@@ -307,7 +305,7 @@ def _prove_interface(network: Network, replica: Replica, pid: int) -> dict[str, 
     if network.mtu is not None:
         wanted["mtu"], have["mtu"] = network.mtu, link["mtu"]
     else:
-        del wanted["mac"], have["mac"]  # a local bridge learns MACs by itself, so the engine may choose them
+        del wanted["mac"], have["mac"]  # a local bridge learns MACs by itself, so the engine can choose them
     if wanted != have:
         changes = "; ".join(f"{key} {have[key]}, planned {wanted[key]}" for key in wanted if have[key] != wanted[key])
         raise VerificationFailed(
@@ -321,7 +319,7 @@ def _prove_packets(
 ) -> None:
     """Send an unfragmentable packet of the full size from this host's first replica to the first of every other host.
 
-    Every host does so, hence each pair is proven in both directions.
+    Every host does this, so each pair is checked in both directions.
     """
     first: dict[str, Replica] = {}
     for replica in plan.replicas:
@@ -360,7 +358,7 @@ def _prove_packets(
 
 
 def _prove_tunnel(plan: Plan, name: str, host: str) -> None:
-    """Prove that the packets to and from each other host went through the tunnel."""
+    """Check that the packets to and from each other host went through the tunnel."""
     from ..adapters import wireguard
 
     tunnel = wireguard.read(name)
