@@ -275,7 +275,7 @@ def test_no_way_out_and_no_change_of_what_exists(folders: None) -> None:
     for host in HOSTS:
         script(host, "mkdir /srv/apart/locked; mount -t tmpfs -o ro,size=64k tmpfs /srv/apart/locked")
     before = snapshot()
-    locked = [("/srv/apart/locked:/x", ["No host of the session can write there (n1, n2, n3)", "say shared: false"])]
+    locked = [("/srv/apart/locked:/x", ["No host of the session can write there (n1, n2, n3)", "set shared: false"])]
     cases: list[list[tuple[Any, list[str]]]] = [WRONG_ON_HOSTS, locked]
 
     def refuse(mounts: list[tuple[Any, list[str]]]) -> Run:

@@ -78,7 +78,7 @@ def count(folder: str, unit: str, seconds: float) -> int:
     if amount.isdigit():
         return int(amount)
     os.stat(folder)
-    raise SessionError(f"du does not say what {folder} holds: {said.strip() or 'it was ended'}")
+    raise SessionError(f"du does not report what {folder} holds: {said.strip() or 'it was ended'}")
 
 
 def end_counts() -> None:

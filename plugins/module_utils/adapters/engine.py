@@ -246,7 +246,7 @@ class Engine:
                     is_of_host=True,
                     hangs=True,
                 ) from error
-            reason = error if isinstance(error, ApiError) else "it does not tell the version of its API"
+            reason = error if isinstance(error, ApiError) else "it does not report the version of its API"
             raise EngineError(
                 f"Docker Engine cannot be reached on this host (its socket says: {reason}). Run the "
                 "prepare_hosts playbook, or start the engine.",

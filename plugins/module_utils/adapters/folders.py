@@ -151,7 +151,7 @@ def _descend(path: str, top: str, names: list[str]) -> int:
                 os.close(above)
             if stat.S_ISLNK(os.fstat(found).st_mode):
                 os.close(found)
-                raise FolderError(f"{path} was changed while it was looked at: there is a symbolic link in it now.")
+                raise FolderError(f"{path} was changed during the check: there is a symbolic link in it now.")
         return found
     except FileNotFoundError:
         raise FolderError(f"{path} does not exist.") from None

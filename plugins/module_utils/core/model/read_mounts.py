@@ -63,7 +63,7 @@ def parse_mounts(variable: str, value: object) -> tuple[Mount, ...]:
                 reader.add(place + ".target", mount.target, "Another mount has the same target.")
             same = (mount.source, mount.volume) == (other.source, other.volume)
             if same and replace(mount, target=other.target, read_only=other.read_only) != other:
-                message = "Another mount of it says otherwise; only target and read_only may differ."
+                message = "Another mount of it differs in more; only target and read_only may differ."
                 reader.add(place, mount.source or mount.volume, message)
         mounts.append(mount)
     return reader.finish(tuple(sorted(mounts, key=lambda mount: mount.target)))

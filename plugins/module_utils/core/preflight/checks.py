@@ -331,7 +331,7 @@ def _engine(results: Results) -> Check:
         for problem in facts.get("damaged") or ():
             check.bad(ERROR, host, problem, "Records can be read.", "Run the repair playbook.")
         if engine["remaps_users"]:
-            check.bad(ERROR, host, REMAPPED, "Users of containers are those of the host.", "Do what is said there.")
+            check.bad(ERROR, host, REMAPPED, "Users of containers are those of the host.", "Fix it as described there.")
         if engine["storage_driver"] == "vfs":
             check.bad(
                 WARNING,
@@ -387,7 +387,7 @@ def _prepared(settings: Settings, results: Results) -> Check:
         stale = results.facts[host].engine.stale_runtime if host in results.facts else ""
         if stale:
             good = "Replicas start by the engine's default runtime, with the address of their session first."
-            check.bad(ERROR, host, stale, good, "Do what it says. Until then it gets no replicas of larger sessions.")
+            check.bad(ERROR, host, stale, good, "Fix this. Until then it gets no replicas of larger sessions.")
         if packages["trial"]:
             problem = f"An empty container does not start there: {packages['trial']}"
             check.bad(ERROR, host, problem, "Its engine starts containers, and commands in them.", "Correct that.")
@@ -409,7 +409,7 @@ def _prepared(settings: Settings, results: Results) -> Check:
                 host,
                 str(suspicion),
                 "It gets sessions as the others do.",
-                "See to what it says. This check has it trusted again where it finds no error.",
+                "Fix it as described. If this check finds no error, the host is trusted again.",
             )
         if host in results.facts and not _is_kept_out(settings, results.facts[host]):
             check.bad(
@@ -510,7 +510,7 @@ def _clock(options: Options, results: Results, clocks: Mapping[str, tuple[float,
             check.bad(
                 WARNING,
                 host,
-                "Its clock is right, but nothing keeps it so (the kernel says that it is not synchronized).",
+                "Its clock is right, but the kernel reports that it is not synchronized.",
                 "It is synchronized.",
                 "Run chrony or systemd-timesyncd; in a virtual machine see whether its hypervisor does it.",
             )
@@ -538,7 +538,7 @@ def _disk(options: Options, results: Results) -> Check:
                     host,
                     f"{where} has {format_memory(_rounded(disk['free']))} free.",
                     f"{format_memory(options.disk_free)} or more (preflight_disk_free).",
-                    "Remove what is not needed ('docker system df' tells), or give it a larger disk.",
+                    "Remove what is not needed (see 'docker system df'), or give it a larger disk.",
                 )
             if disk["files"] and disk["files_free"] < LEAST_INODES * disk["files"]:
                 check.bad(
@@ -641,7 +641,7 @@ def _addresses(settings: Settings, results: Results) -> Check:
             problem = host_facts["host"].get("no_overlay")
             if problem:
                 good = f"UDP port {settings.vxlan_port} is free for overlays (cluster_compute_vxlan_port)."
-                check.bad(ERROR, host, problem, good, "Do what it says. Until then it has sessions of its own.")
+                check.bad(ERROR, host, problem, good, "Fix it as described. Until then it has sessions of its own.")
             if (":" in underlay["address"]) != most_common:
                 check.bad(
                     ERROR,
@@ -692,7 +692,7 @@ def _encryption(options: Options, results: Results) -> Check:
                     host,
                     str(problem),
                     "The kernel has WireGuard, for session_encrypted.",
-                    "Do what it says, or leave the host out of such sessions with session_excluded_hosts.",
+                    "Fix it as described, or leave the host out of such sessions with session_excluded_hosts.",
                 )
             else:
                 check.good(host, "It can have encrypted sessions.")
@@ -758,7 +758,7 @@ def _mtu(results: Results) -> Check:
                 ERROR,
                 (host, other),
                 f"Packets of {largest + overhead} bytes arrive, and none of {size + overhead}.",
-                f"The network between them carries {size + overhead} bytes, as the interfaces say.",
+                f"The network between them carries {size + overhead} bytes, as set on the interfaces.",
                 f"Raise it on switches and routers, or lower the MTU of the interfaces to {largest + overhead}.",
             )
             continue
@@ -814,7 +814,7 @@ def _image(options: Options, results: Results) -> Check:
                     host,
                     "; ".join(str(problem) for problem in error.problems),
                     f"Each host has the same image by the name {reference}, or none.",
-                    "Do what it says; a launch over these hosts is refused.",
+                    "Fix it as described; a launch over these hosts is rejected.",
                 )
             continue
         for host in facts:
@@ -856,7 +856,7 @@ def _data(options: Options, results: Results) -> Check:
     for problem in _data_problems(options, results, list(facts)):
         words = str(problem).replace(",", " ").replace(":", " ").split()
         for host in [host for host in facts if host in words] or facts:
-            check.bad(ERROR, host, str(problem), "A session over these hosts can mount it.", "Do what it says.")
+            check.bad(ERROR, host, str(problem), "A session over these hosts can mount it.", "Fix it as described.")
     for host, seen in results.shared.items():
         for path, same in seen.items():
             if path in results.unwritten:
@@ -867,7 +867,7 @@ def _data(options: Options, results: Results) -> Check:
                         host,
                         f"It cannot write in {path}, to prove that the hosts share it: {_sentence(why)}",
                         "Root or the folder's owner can write there on one host.",
-                        "Let them, or say shared: false if each host is to have its own.",
+                        "Allow that, or set shared: false if each host is to have its own.",
                     )
             elif same:
                 check.good(host, f"{path} is the same folder on all.")
@@ -877,7 +877,7 @@ def _data(options: Options, results: Results) -> Check:
                     host,
                     f"{path} is not the folder that another host of the group has there.",
                     "Files that one host writes in it are visible on all hosts.",
-                    "Mount the same folder on each host, or say shared: false if each is to have its own.",
+                    "Mount the same folder on each host, or set shared: false if each is to have its own.",
                 )
     return check
 

@@ -295,7 +295,7 @@ def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str,
     return list(problems.values())
 
 
-LOCAL_HINT = "If each host is to have its own, say shared: false, or :local at the end of the text."
+LOCAL_HINT = "If each host is to have its own, set shared: false, or :local at the end of the text."
 
 
 def _writer(mount: Mount, hosts: Iterable[str], facts: Mapping[str, HostFacts]) -> str | None:

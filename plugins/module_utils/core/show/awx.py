@@ -119,7 +119,7 @@ def _check_request(sample: Mapping[str, Any], name: str) -> list[Problem]:
         parse_request({"session_image": "none", **sample, "session_name": "none"})
     except InvalidInput as error:
         return [
-            Problem(f"{name}.{problem.variable}.default", problem.value, f"A launch would refuse it. {problem.message}")
+            Problem(f"{name}.{problem.variable}.default", problem.value, f"A launch would reject it. {problem.message}")
             for problem in error.problems
         ]
     return []
@@ -175,7 +175,7 @@ def _check_question(place: str, question: object) -> list[Problem]:
     if kind in CHOICE_TYPES:
         problems += _check_choices(place, question.get("choices"))
     if kind in TEXT_TYPES and question.get("required") is False and question.get("min"):
-        message = "An answer that may be left out arrives empty, and the server would refuse that; leave it out."
+        message = "An answer that may be left out arrives empty, and the server would reject that; leave it out."
         problems.append(Problem(f"{place}.min", question["min"], message))
     if not problems and "default" in question:
         problems += _check_default(place, question)
@@ -258,7 +258,7 @@ def check_rrule(rule: object, name: str = "rrule") -> list[Problem]:
     if len(starts) != 1 or rule.upper().count("DTSTART") != 1 or not rule.startswith("DTSTART"):
         messages.append("It must begin with one start, such as DTSTART:20260101T000000Z.")
     elif not starts[0]["utc"] and not (starts[0]["zone"] or "").startswith(";TZID="):
-        messages.append("Its start must say the time zone: end it with Z, or write DTSTART;TZID=Europe/Berlin:... .")
+        messages.append("Its start must have a time zone: end it with Z, or write DTSTART;TZID=Europe/Berlin:... .")
     rules = list(_RULE.finditer(rule))
     if not any(part["kind"].upper() == "RRULE" for part in rules):
         messages.append("It must hold a rule, such as RRULE:FREQ=DAILY;INTERVAL=1.")

@@ -62,7 +62,7 @@ def parse_memlock(value: object) -> int:
     try:
         return parse_memory(value, minimum=0)
     except ValueError as error:
-        raise ValueError(f"{error} Or say unlimited.") from None
+        raise ValueError(f"{error} Or set unlimited.") from None
 
 
 def format_memlock(amount: int) -> str:

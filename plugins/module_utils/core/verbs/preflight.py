@@ -253,7 +253,7 @@ def _add_probe(results: Results, names: list[str], state: State) -> None:
         results.shared[host] = reached.shared
         results.unwritten.update({path: (host, why) for path, why in listening.problems.items()})
         if heard.heard is None:
-            results.failed[host] = f"What it heard is lost: {heard.why_not}"
+            results.failed[host] = f"What arrived there is not known: {heard.why_not}"
             continue
         results.heard[host] = {names[int(number)]: size for number, size in heard.heard.tunnel.items()}
         results.heard_plain[host] = [names[int(number)] for number in heard.heard.plain]

@@ -115,7 +115,7 @@ def _look(hosts: Sequence[str], peers_of: Sequence[str] = (), in_full: bool = Fa
         return step("look", "Collect facts of the hosts", "Go through the queue", calls)
     arguments = {"underlay_address": "", "whole_records": True, "peers_of": list(peers_of)}
     calls = [call("host_info", hosts, arguments, variables=variables)]
-    title = "Ask who else does not hear the hosts that are missing" if peers_of else "Ask for all that is recorded"
+    title = "Ask which other hosts cannot reach the missing ones" if peers_of else "Ask for all that is recorded"
     return step("losses", title, "Go through the queue", calls)
 
 

@@ -421,7 +421,7 @@ def _done(launch: Launch) -> State:
         )
     if state["given_up"]:
         return launch.not_changed(
-            f"The session {state['session_name']} could not be changed as it was asked; it runs on as it was.",
+            f"The session {state['session_name']} could not be changed as requested; it runs on as it was.",
             *state["failures"],
             ADVICE,
         )

@@ -145,5 +145,5 @@ def test_what_cannot_be_counted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     du.write_text("#!/bin/sh\necho It is broken. >&2\n", encoding="ascii")
     du.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(SessionError, match=rf"du does not say what {tmp_path} holds: It is broken\."):
+    with pytest.raises(SessionError, match=rf"du does not report what {tmp_path} holds: It is broken\."):
         count(str(tmp_path), INODES, 60)

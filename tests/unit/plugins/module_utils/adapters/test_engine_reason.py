@@ -55,4 +55,4 @@ def test_an_engine_that_is_not_ready(tmp_path: Path) -> None:
 def test_a_socket_of_something_else(tmp_path: Path) -> None:
     with engine_server(tmp_path) as server:
         server.answer("GET /_ping", text="OK")
-        assert "(its socket says: it does not tell the version of its API)." in refusal(server.path)
+        assert "(its socket says: it does not report the version of its API)." in refusal(server.path)

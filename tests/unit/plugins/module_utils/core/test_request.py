@@ -898,7 +898,7 @@ def test_capabilities_and_memory_locks_of_roles():
     assert "session_capabilities[1] is 'chown': Every replica has this capability; leave it out." in message
     assert f"session_roles[0].capabilities[0] is 'cap_sys_time': {allowed}" in message
     assert "session_memlock is 'much'" in message
-    assert "Or say unlimited." in message
+    assert "Or set unlimited." in message
 
 
 def test_what_runs_in_front_of_the_command_is_stored_where_it_is_not_as_usual() -> None:

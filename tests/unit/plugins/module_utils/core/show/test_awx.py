@@ -196,7 +196,7 @@ def test_a_default_of_the_site_has_to_be_among_the_choices() -> None:
 def test_a_default_that_a_launch_would_refuse_is_refused() -> None:
     memory = {"type": "text", "question_name": "Memory", "variable": "session_memory", "required": True}
     with pytest.raises(
-        InvalidInput, match=r"launch.session_memory.default is '4 gg': A launch would refuse it. Give an"
+        InvalidInput, match=r"launch.session_memory.default is '4 gg': A launch would reject it. Give an"
     ):
         make_survey("launch", "", [memory], {}, {"session_memory": "4 gg"})
 

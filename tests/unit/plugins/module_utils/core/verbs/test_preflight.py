@@ -138,7 +138,7 @@ def test_a_host_that_cannot_listen_is_not_spoken_to_and_named_once() -> None:
     [
         ("reach", {"failed": True, "msg": "No channel."}, "No channel."),
         ("reach", {}, "It did not answer."),
-        ("hear", {"heard": None}, "What it heard is lost: It did not answer."),
+        ("hear", {"heard": None}, "What arrived there is not known: It did not answer."),
     ],
 )
 def test_a_host_that_fails_later_is_told_with_its_reason(step: str, answer: dict[str, Any], words: str) -> None:
