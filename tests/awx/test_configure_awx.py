@@ -239,7 +239,7 @@ def test_a_second_run_changes_nothing_and_a_third_what_differs(configured: Awx, 
     [
         (
             {"awx_survey_defaults": {"session_memory": "4 gg"}},
-            r"launch_cluster.session_memory.default is '4 gg': A launch would refuse it. Give an amount of memory",
+            r"launch_cluster.session_memory.default is '4 gg': A launch would reject it. Give an amount of memory",
         ),
         (
             {"awx_survey_defaults": {"session_size": "3"}},

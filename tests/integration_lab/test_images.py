@@ -188,11 +188,11 @@ class TestPull:
         pulled.ok()
         assert set(images().values()) == {registry[0]}
         assert len(pulled.of("Ask the registry, once for all hosts, which image it is")) == 1
-        took = [result for result in pulled.results if "Pull by digest, side by side, hosts: 3" in result["task"]]
+        took = [result for result in pulled.results if "Pull by digest, in parallel, hosts: 3" in result["task"]]
         assert {pull["host"] for pull in took} == set(HOSTS)
         for pull in took:
             assert pull["values"]["pulled"][TRAIN]["id"] == registry[0]
-        (message,) = pulled.of("Say who has pulled what")
+        (message,) = pulled.of("Report who has pulled what")
         assert [line.split(" (")[0] for line in message["values"]["msg"]] == [f"{h} pulled {TRAIN}" for h in HOSTS]
 
     def test_the_password_is_nowhere(self, pulled: Run) -> None:
@@ -312,7 +312,7 @@ class TestWithoutRegistry:
         request = {**REQUEST, "session_image": SHIPPED, "session_image_pull": "never"}
         # n2 gets it from n1; n1, asked first for n3 as well, dies over it, and n2 takes its place.
         check = launch(request, "--check").ok()
-        lines = [line for result in check.of("Say who has got it from whom") for line in result["values"]["msg"]]
+        lines = [line for result in check.of("Report who has got it from whom") for line in result["values"]["msg"]]
         assert lines == [f"n2 would get {SHIPPED} from n1.", f"n3 would get {SHIPPED} from n1."]
         assert "n2" in check.changed_hosts
         for host in ("n2", "n3"):
@@ -323,7 +323,7 @@ class TestWithoutRegistry:
         replace_engine("n1", DIES)
         run = launch(request).ok()
         assert images() == dict.fromkeys(HOSTS, shipped)
-        lines = [line for result in run.of("Say who has got it from whom") for line in result["values"]["msg"]]
+        lines = [line for result in run.of("Report who has got it from whom") for line in result["values"]["msg"]]
         assert lines[0] == f"n3 did not get {SHIPPED} from n1: it ended before the image was whole."
         assert lines[1].startswith(f"n3 got {SHIPPED} from n2 (")
         # Only the host that lacked it was sent it.
@@ -386,7 +386,7 @@ class TestWithoutRegistry:
             assert images() == dict.fromkeys(HOSTS, shipped)
             lines = [
                 line.split(" (")[0]
-                for result in run.of("Say who has got it from whom")
+                for result in run.of("Report who has got it from whom")
                 for line in result["values"]["msg"]
             ]
             assert lines[0] == f"n1 got {ARCHIVED} from the controller"

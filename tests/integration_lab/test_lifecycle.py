@@ -240,7 +240,7 @@ class TestReplacement:
 REPLACEMENT = (
     "Write into the folders that hosts share",
     "Read there what the other hosts have written",
-    "Take away what was written",
+    "Remove what was written",
     "Remove the session that this one replaces",
     "Hold the place on every host of the plan, and make the keys",
     "Start the session, and check that it runs",

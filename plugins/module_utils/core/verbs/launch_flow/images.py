@@ -66,7 +66,7 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Sta
         return _step(launch, "ask", "Ask the registry, once for all hosts, which image it is", "resolved", asks)
     if found["pulls"]:
         pulls = {host: {"pulls": digests} for host, digests in found["pulls"].items()}
-        return _step(launch, "pull", f"Pull by digest, side by side, {progress}", "pulled", pulls)
+        return _step(launch, "pull", f"Pull by digest, in parallel, {progress}", "pulled", pulls)
     if found["loads"]:
         archive = {"archive": state["request"]["request"]["image_archive"], "allowed": state["archive"]}
         loads = {host: {"transfer": found["receives"][host], **archive} for host in found["loads"]}
@@ -85,8 +85,8 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Sta
 def _saying(came: Mapping[str, object]) -> str:
     """Return the title under which the outcome of a step is shown."""
     if "resolved" in came:
-        return "Say which image it is"
-    return "Say who has pulled what" if "pulled" in came else "Say who has got it from whom"
+        return "Report which image it is"
+    return "Report who has pulled what" if "pulled" in came else "Report who has got it from whom"
 
 
 def _step(launch: Launch, name: str, title: str, kind: str, hosts: Mapping[str, Any]) -> State:

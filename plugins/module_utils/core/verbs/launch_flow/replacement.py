@@ -39,7 +39,7 @@ def after_compare(launch: Launch) -> State:
     launch.state["folder_failures"] = _folder_failures(launch)
     arguments = {"state": "absent", "session_id": launch.state["record"]["id"], "undo": True}
     calls = [call("session_host", launch.state["hosts"], arguments, (), STATE_DIRECTORY)]
-    return launch.step("withdraw", "Take away what was written", calls)
+    return launch.step("withdraw", "Remove what was written", calls)
 
 
 def _folder_failures(launch: Launch) -> list[str]:

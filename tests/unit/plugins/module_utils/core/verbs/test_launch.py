@@ -964,7 +964,7 @@ def test_an_image_goes_from_host_to_host_before_the_place_is_held() -> None:
     run.answer(h1={"port": 8480, "server": {"pid": 5, "start": 7}})
     assert (run.step, hosts_of(run.state), run.sent("h3")["server"]["port"]) == ("receive", ["h3"], 8480)
     run.answer(h3={"bytes": 5, "seconds": 1.0})
-    assert (run.step, run.state["saying"]) == ("hold", "Say who has got it from whom")
+    assert (run.step, run.state["saying"]) == ("hold", "Report who has got it from whom")
     assert run.state["lines"] == ["h3 got busybox from h1 (0.0 MB in 1.0 s)."]
     assert run.record.plan["images"]["busybox"]["ids"] == dict.fromkeys(("h1", "h2", "h3"), IMAGE)
 
@@ -985,8 +985,8 @@ def test_one_host_asks_the_registry_and_all_pull() -> None:
     assert (run.step, hosts_of(run.state)) == ("ask", ["h1"])
     digest = f"sha256:{'d' * 64}"
     run.answer(h1={"digests": {"busybox": digest}, "problems": {}})
-    assert (run.step, run.state["title"]) == ("pull", "Pull by digest, side by side, hosts: 3")
-    assert run.state["saying"] == "Say which image it is"
+    assert (run.step, run.state["title"]) == ("pull", "Pull by digest, in parallel, hosts: 3")
+    assert run.state["saying"] == "Report which image it is"
     came = {"pulled": {"busybox": {"id": IMAGE, "bytes": 5, "seconds": 1.0}}, "problems": {}}
     assert run.answer(dict.fromkeys(("h1", "h2", "h3"), came)).step == "hold"
 
