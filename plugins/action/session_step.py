@@ -108,8 +108,9 @@ class ImagesCall(HostAction):
 
 
 class WatchCall(HostAction):
-    """The call session_watch: hosts watch in parallel, and the first one that changes ends it for all. They meet in the
-    directory that all workers of one ansible-playbook share on the controller.
+    """The call session_watch: hosts watch in parallel, and the first one that changes ends it for all.
+
+    They meet in the directory that all workers of one ansible-playbook share on the controller.
     """
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -140,8 +140,9 @@ def _repaired(state: StateDirectory) -> dict[str, Any]:
 
 
 def _make_links(state: StateDirectory) -> int:
-    """Create the links of all sessions that run here, and the rules that keep containers out of the overlays. A failure
-    for one session does not affect the others.
+    """Create the links of all sessions that run here, and the rules that keep containers out of the overlays.
+
+    A failure for one session does not affect the others.
     """
     what = f"the file system of the state directory {state.root}"
     try:

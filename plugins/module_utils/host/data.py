@@ -234,8 +234,9 @@ class SessionData:
             os.chmod(place, _mode(mount))
 
     def has_lost_data(self, pid: int) -> bool:
-        """Return whether a running replica does not see its bind mount. This happens if it was restarted while the bind
-        mount was missing.
+        """Return whether a running replica does not see its bind mount.
+
+        This happens if it was restarted while the bind mount was missing.
         """
         for number, mount in enumerate(self.mounts):
             if mount["source"] is None:
@@ -348,8 +349,9 @@ def finds_probe(source: str, roots: list[str], name: str, wanted: str) -> bool:
 
 
 def _is_empty(engine: Engine, name: str) -> bool:
-    """Return whether a volume is certainly empty, which is unknown for drivers other than the engine's own. A volume
-    that the engine mounts from elsewhere when a container starts is an empty directory until then.
+    """Return whether a volume is certainly empty, which is unknown for drivers other than the engine's own.
+
+    A volume that the engine mounts from elsewhere when a container starts is an empty directory until then.
     """
     found = engine.volume(name)
     if found is None or found["driver"] != LOCAL_DRIVER:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Compare the runtime of replicas with the engine's default runtime. `engine_runtime` creates the script that is the
-former. Each collection of a host's facts checks that it still matches.
+"""Compare the runtime of replicas with the engine's default runtime.
+
+`engine_runtime` creates the script that is the former. Each collection of a host's facts checks that it still matches.
 """
 
 from __future__ import annotations

@@ -197,6 +197,7 @@ def _without(secret: str, lines: list[Line]) -> list[Line]:
 
 def _exit_code(engine: Engine, prepared: str) -> tuple[int, bool]:
     """Return the exit code of a command whose output has ended, and whether it has begun, so that it had a process.
+
     Raises EngineError if its container is gone.
     """
     deadline = time.monotonic() + LAG

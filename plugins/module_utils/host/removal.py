@@ -275,8 +275,9 @@ def has_moved_on(
     judged_revision: int | None,
     change_id: str | None = None,
 ) -> bool:
-    """Return whether another run launches or changes the session now, or did since *judged_revision*. change_id: the
-    change of the caller.
+    """Return whether another run launches or changes the session now, or did since *judged_revision*.
+
+    change_id: the change of the caller.
     """
     held = [
         claimed

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Restore missing parts of all sessions that run on this host, from the state that is stored on this host. A controller
-adds the data of other hosts. The unit at boot works without it.
+"""Restore missing parts of all sessions that run on this host, from the state that is stored on this host.
+
+A controller adds the data of other hosts. The unit at boot works without it.
 """
 
 from __future__ import annotations

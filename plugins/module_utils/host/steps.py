@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Plan changes first and perform them afterwards, with one tracker for all changes on a host. ``changed``, the diff,
-the list of actions and the performed changes come from the same steps, so they cannot disagree. Check mode runs only
-the plan.
+"""Plan changes first and perform them afterwards, with one tracker for all changes on a host.
+
+``changed``, the diff, the list of actions and the performed changes come from the same steps, so they cannot disagree.
+Check mode runs only the plan.
 """
 
 from __future__ import annotations
@@ -59,9 +60,11 @@ Stage = Sequence[Step]
 
 
 def perform(stages: Sequence[Stage], undo: bool = True) -> list[float]:
-    """Perform the stages one after another, with the steps of a stage in parallel. Return the seconds of each stage. If
-    a step fails, the other steps of its stage finish, everything done so far is undone in reverse order, and StepFailed
-    names every failure. undo: False for a repair, which keeps the parts that work again.
+    """Perform the stages one after another, with the steps of a stage in parallel.
+
+    Return the seconds of each stage. If a step fails, the other steps of its stage finish, everything done so far is
+    undone in reverse order, and StepFailed names every failure. undo: False for a repair, which keeps the parts that
+    work again.
     """
     done: list[Step] = []
     seconds = []

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Record the use of each owner's running sessions here, as `rules.share` decides from the ledger. The timer does this
-periodically, and so does each repair. The recorded use is kept after the sessions end.
+"""Record the use of each owner's running sessions here, as `rules.share` decides from the ledger.
+
+The timer does this periodically, and so does each repair. The recorded use is kept after the sessions end.
 """
 
 from __future__ import annotations

@@ -232,8 +232,9 @@ def _see_teardown(check: Callable[[], None]) -> None:
 
 
 def _prove_server(replica: Replica, pid: int) -> None:
-    """Check that the replica's SSH server, which was started with it, listens. sshd returns to its caller before it
-    listens (sshd(8): it detaches first), so it may not listen yet.
+    """Check that the replica's SSH server, which was started with it, listens.
+
+    sshd returns to its caller before it listens (sshd(8): it detaches first), so it may not listen yet.
     """
     deadline = time.monotonic() + SERVER_SECONDS
     while not listens(pid, str(replica.address), SSH_PORT):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Put the program that runs at boot on this host, or take it away."""
+"""Install the program that runs at boot on this host, or remove it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .. import boot_install
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what changed of the program and of what it is told. Raises ProgramError, InvalidInput, OSError."""
+    """Return the changes of the program and its settings. Raises ProgramError, InvalidInput, OSError."""
     state = StateDirectory(arguments["state_directory"])
     before = after = state.settings_text()
     wanted, had = HostSettings(), state.read_settings()
@@ -50,7 +50,7 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _folder(arguments: dict[str, Any], name: str) -> str | None:
-    """Return the folder that is named, None for none. Raises InvalidInput."""
+    """Return the given directory, None if none is given. Raises InvalidInput."""
     value = str(arguments[name] or "").strip()
     if value and not value.startswith("/"):
         raise InvalidInput.single(name, value, "It must be an absolute path of a folder of the host, or empty.")
@@ -58,7 +58,7 @@ def _folder(arguments: dict[str, Any], name: str) -> str | None:
 
 
 def _leave(state: StateDirectory, had: HostSettings, wanted: HostSettings) -> None:
-    """Remove what was written into folders for the site's monitoring that are not named any more."""
+    """Remove files from directories for the site's monitoring that are no longer configured."""
     if not (had.metrics_directory or had.job_mapping_directory):
         return
     from .. import metrics

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Have this host take no new sessions, or take them again."""
+"""Drain this host, or accept new sessions on it again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DRAINED, UNDRAINED = STATES = ("drained", "undrained")
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what changed, and the names of the sessions that hold a place here. Raises SessionError, OSError."""
+    """Return what changed, and the names of the sessions that hold resources here. Raises SessionError, OSError."""
     state = StateDirectory(arguments["state_directory"])
     before = state.read_drain()
     found = [] if before is None else [encode(before)]
@@ -52,6 +52,6 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _names(state: StateDirectory) -> list[str]:
-    """Return the names of the sessions that hold a place on this host."""
+    """Return the names of the sessions that hold resources on this host."""
     held = LedgerFile(str(state.root), forgiving=True).read().values()
     return sorted({reservation.claim.session_name for reservation in held if reservation.claim.replicas})

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Keep every container of this host out of the overlays of the site, or stop to do so."""
+"""Keep all containers of this host out of the overlays of the site, or stop doing this."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .. import firewall_rules, steps
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what changed. Raises CoreError for a pool that is none, SessionError."""
+    """Return what changed. Raises CoreError for an invalid pool, and SessionError."""
     overlays = None
     if arguments["state"] == "present":
         first, last = parse_vni_pool(arguments["vni_pool"])

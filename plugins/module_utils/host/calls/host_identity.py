@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Give this host an identity of its own."""
+"""Create the identity of this host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..identity import identity_stage
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what changed. Raises StateError where this machine is not the one that the state belongs to."""
+    """Return what changed. Raises StateError if the state belongs to another machine."""
     stages = [identity_stage(StateDirectory(arguments["state_directory"]), arguments["host"])]
     if not check_mode:
         steps.perform(stages)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Say what this host is, has and runs."""
+"""Collect the facts of this host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..facts import host_facts, image_names
 
 
 def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Return the facts. Raises EngineError where images are asked for and the engine does not name them."""
+    """Return the facts. Raises EngineError if images are requested and the engine does not list them."""
     host = host_facts(
         StateDirectory(arguments["state_directory"]),
         arguments["session_name"],

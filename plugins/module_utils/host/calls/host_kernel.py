@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Give the kernel of this host what many replicas need."""
+"""Set the kernel parameters that many replicas need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .. import kernel_settings, steps
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what changed. Raises CoreError for a limit that is none, SessionError."""
+    """Return what changed. Raises CoreError for an invalid limit, and SessionError."""
     stages = kernel_settings.setting_stages(neighbour_limits(parse_max_replicas(arguments["max_replicas"])))
     if not check_mode:
         steps.perform(stages)

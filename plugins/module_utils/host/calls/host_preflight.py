@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Do this host's part of preflight."""
+"""Run this host's part of preflight."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...core.preflight.probe_plan import ProbePlan
 from .. import preflight
 
 BEGIN = time.time()
-"""When this call began; importing what it needs is over by then."""
+"""When this call began, after its imports."""
 
 
 def _examined(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Look at this host."""
+    """Check this host."""
     observed = preflight.examine(
         arguments["state_directory"],
         images=arguments["images"],
@@ -32,7 +32,7 @@ def _examined(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _places(arguments: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return this host's place in the probe plan, and those of all that it tries."""
+    """Return this host's entry in the probe plan, and those of all hosts that it tests."""
     probe_plan = ProbePlan(**arguments["plan"]["probe"])
     ports = arguments["ports"]
     udp = arguments["udp_ports"]
@@ -44,7 +44,7 @@ def _places(arguments: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, A
 
 
 def _listening(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Start what the others speak to."""
+    """Start the process to which the others connect."""
     own, peers = _places(arguments)
     probe_plan, host = ProbePlan(**arguments["plan"]["probe"]), arguments["host"]
     mtu = probe_plan.hosts[host]["session_mtu"]
@@ -59,7 +59,7 @@ def _listening(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reached(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Speak to the others."""
+    """Connect to the others."""
     own, peers = _places(arguments)
     return preflight.reach(
         own,
@@ -73,7 +73,7 @@ def _reached(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measured(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Measure the way to one of them."""
+    """Measure the connection to one of them."""
     probe_plan = ProbePlan(**arguments["plan"]["probe"])
     target = {**probe_plan.place(arguments["target"]), "tcp": arguments["ports"][arguments["target"]]}
     settings = arguments["plan"]["settings"]
@@ -88,7 +88,7 @@ def _measured(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ended(arguments: dict[str, Any]) -> dict[str, Any]:
-    """End what was started."""
+    """End the process."""
     return {"heard": preflight.stop(arguments["server"], arguments["token"])}
 
 
@@ -102,5 +102,5 @@ STATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Do the step that is asked for, which changes nothing that lasts. Raises SessionError, OSError."""
+    """Run the requested step, which makes no permanent changes. Raises SessionError, OSError."""
     return {"changed": False, **STATES[arguments["state"]](arguments)}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Give this host's engine the runtime entry that replicas are started by, or take it away."""
+"""Add the runtime entry for replicas to this host's engine, or remove it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Have this host be suspect for a while, or trusted again."""
+"""Mark this host as suspect for a while, or as trusted again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...adapters.suspicion import SuspicionFile
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return whether what the host says of itself has changed."""
+    """Return whether the host's own state has changed."""
     file = SuspicionFile(arguments["state_directory"])
     before = file.read()
     changed = (before is not None) != bool(arguments["reason"])

@@ -15,7 +15,7 @@ from .. import owner
 
 
 def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Return how the program ended; failed where its exit code is not 0. Raises EngineError, SessionError."""
+    """Return how the program ended. It has failed if its exit code is not 0. Raises EngineError, SessionError."""
     engine = Engine.connect()
     owner.check(engine, StateDirectory(arguments["state_directory"]), arguments["session_name"], arguments["asker"])
     found = engine.session_containers(

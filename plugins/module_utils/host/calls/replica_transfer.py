@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Let this host's replica of a session send something to another replica and get it back."""
+"""Send data from this host's replica of a session to another replica and back."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ SEND = (
     f'dd if=/dev/zero bs={BLOCK} count="$2" 2>/dev/null | '
     'ssh -o ConnectTimeout=10 -o ServerAliveInterval=10 "$1" cat | wc -c'
 )
-"""What a replica runs: $1 is the other one, $2 the number of blocks. SSH loads processors and network on both sides."""
+"""Script in the replica. $1 is the other one, $2 the number of blocks. SSH loads CPUs and network on both sides."""
 
 
 class TransferError(SessionError):
-    """Nothing could be sent, or not all of it came back; the message is a full sentence."""
+    """Nothing could be sent, or not everything came back. The message is a full sentence."""
 
 
 def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Return the replica, and the id of its container; where a peer is named, how many seconds there and back took.
+    """Return the replica, and the id of its container. With a peer, return the seconds for there and back.
 
-    Raises TransferError, and EngineError where it does not end in time.
+    Raises TransferError, and EngineError if it does not end in time.
     """
     engine = Engine.connect(arguments["seconds"])
     found = engine.session_containers({docker_engine.LABEL_SESSION_NAME: arguments["session_name"]})

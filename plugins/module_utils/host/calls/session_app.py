@@ -16,7 +16,7 @@ from .session_job import DEFAULT_SIZE
 
 
 def _open(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Open the app, and return what tells it."""
+    """Open the app, and return its data."""
     app = apps.read_request(arguments["app"], arguments["ways"], arguments["directory"])
     size = parse_keep_size(arguments["output_size"]) or DEFAULT_SIZE
     where = (arguments["session_id"], arguments["host"])
@@ -27,7 +27,7 @@ def _open(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _close(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Close an app, or all of the session, and return which were open."""
+    """Close one app or all apps of the session, and return which were open."""
     state = StateDirectory(arguments["state_directory"])
     ids = [record.id for record in state.records()[0] if record.name == arguments["session_name"]]
     names = [arguments["app"]] if arguments["app"] else []
@@ -39,7 +39,7 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {"open": _
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Bring the app into the state that is asked for. Raises SessionError."""
+    """Bring the app into the requested state. Raises SessionError."""
     state = StateDirectory(arguments["state_directory"])
     owner.check(Engine.connect(), state, arguments["session_name"], arguments["asker"])
     return STATES[arguments["state"]](arguments, check_mode)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Bring this host's part of a session through its life: one state a call."""
+"""Create, start, change and remove this host's part of a session, one state in each call."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ...adapters.suspicion import SuspicionFile
 from ...core.model.record import RUNNING, read_record
 from ...core.values.errors import CoreError, SessionError, is_of_host, message_of
 
-# Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
+# Each step imports what it needs. The imports of the other steps would take a tenth of a second.
 
 
 def _held(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Hold the claim if it fits, and make the keys under the lease."""
+    """Hold the claim if it fits, and create the keys under the lease."""
     from ...core.model.claims import Claim
     from ..launch_steps import hold
 
@@ -45,7 +45,7 @@ def _held(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _is_change(arguments: dict[str, Any]) -> bool:
-    """Tell whether a claim is of a change: what a session that runs takes beyond what it has."""
+    """Return whether a claim belongs to a change, so that it has what a running session needs in addition."""
     record = arguments["record"]
     return record is not None and record.status == RUNNING and arguments["claim"].get("session_id") != record.id
 
@@ -66,11 +66,11 @@ def _named(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     claim = Claim.from_dict(arguments["claim"])
     seconds = arguments["lease_seconds"] + arguments["turns_seconds"]
     answer = lease_name(state, ledger, claim, seconds, arguments["lease_owner"], check_mode)
-    return {"changed": False, **answer.to_dict(), "actions": []}  # nothing of it stays
+    return {"changed": False, **answer.to_dict(), "actions": []}  # nothing of it is left
 
 
 def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Make what the plan gives to this host, and prove that it works."""
+    """Create this host's part of the plan, and check that it works."""
     from ..launch_steps import start
 
     return start(
@@ -87,7 +87,7 @@ def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _released(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Give back what the launch holds."""
+    """Release what the launch holds."""
     from ...core.model.claims import Claim
     from ..reservation import release
 
@@ -107,7 +107,7 @@ def _released(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _amended(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Change this host's part of a session that runs to what a new revision of its record says."""
+    """Change this host's part of a running session to a new revision of its record."""
     from ...core.model.claims import Allocatable
     from ..change_steps import amend
 
@@ -129,7 +129,7 @@ def _amended(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _agreed(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Agree to a change of a session that has lost a host, and write down which hosts it has then."""
+    """Agree to a change of a session that has lost a host, and store its remaining hosts."""
     from ..change_steps import agree
 
     return agree(
@@ -145,13 +145,13 @@ def _agreed(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _probe_written(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Make missing folders, and write into those that hosts share."""
+    """Create missing directories, and write into those that hosts share."""
     actions = _data(arguments).prepare(arguments["lease_owner"], check_mode)
     return {"changed": bool(actions), "actions": actions}
 
 
 def _probe_checked(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Read in shared folders what other hosts wrote; in check mode there is nothing."""
+    """Read the files of other hosts in shared directories. In check mode there are none."""
     if not check_mode:
         _data(arguments).check_probes(arguments["lease_owner"])
     return {"actions": []}
@@ -168,7 +168,7 @@ def _data(arguments: dict[str, Any]) -> Any:
 
 
 def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Keep a stub record, on a host that carries no replica."""
+    """Store a stub record, on a host that carries no replica."""
     from ..prepare import keep_stub
 
     actions, unwritten = keep_stub(
@@ -186,7 +186,7 @@ def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Prove that the replicas work, or that those of some roles are ready; in check mode there may be none yet."""
+    """Check that the replicas work, or that those of some roles are ready. In check mode there may be none yet."""
     from ...adapters.engine import Engine
     from ...core.model.plan import read_plan
     from ..launch_steps import await_roles
@@ -207,7 +207,7 @@ def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Remove everything the session has on this host."""
+    """Remove all parts of the session on this host."""
     from ...adapters.engine import PATIENCE, Engine
     from .. import owner, removal, steps
     from ..prepare import keep_records
@@ -221,7 +221,7 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         owner.check(engine, state, meant[0], arguments["asker"], others)
     if meant[0] is not None and meant[1] is None and not others and not check_mode:
         with suppress(SessionError, OSError):
-            # First, and on hosts that have nothing of it as well: who is at work finds it, or is found below.
+            # First, and also on hosts without any part of it. A running launch or repair finds it, or is found below.
             ledger.remember_removal(meant[0], arguments["lease_owner"])
     found: dict[str, list[Any]] = {
         "sessions": [
@@ -237,12 +237,12 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         judged = (arguments["session_id"], arguments["unless_reserved"], arguments["judged_revision"])
         change_id = arguments["change_id"]
         if removal.has_moved_on(state, ledger, *judged, change_id):
-            if change_id is not None:  # what is to leave here would run on while it starts elsewhere
+            if change_id is not None:  # what leaves this host would continue to run while it starts elsewhere
                 raise StateError("Its session was changed while this run was at work. Try again.")
             return {"actions": [], **found}
         if arguments["keep_record"] and arguments["record"] is None and not arguments["undo"] and not check_mode:
             with suppress(SessionError, OSError):
-                # Its record says still that it has its part here; a repair that looked before would start that again.
+                # Its record still has the part of this host, and a repair with older facts would start that again.
                 ledger.remember_removal(arguments["session_id"], None)
         archive = None if arguments["undo"] else _archive(engine, state, arguments)
         kept = {key: arguments[key] for key in ("keep_record", "undo", "keep_data")}
@@ -253,10 +253,11 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         ]
         records = [] if arguments["record"] is None else [arguments["record"]]
         with suppress(SessionError, OSError):
-            # First, so that no record says that it runs when its parts are gone. A full disk must not keep them there.
+            # # First, so that no record has the status of a running session after its parts are removed. A full disk
+            # must not prevent that.
             keep_records(state, records, check_mode, arguments["recorded"])
         if not check_mode:
-            # Check mode cannot tell what an engine keeps: its count shows in its refusal alone.
+            # Check mode cannot detect what an engine keeps, because only its rejection shows this.
             stages, found["warnings"] = removal.remove(stages)
             keep_records(state, records, check_mode, arguments["recorded"])
             if archive is not None:
@@ -266,14 +267,14 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _archive(engine: Any, state: StateDirectory, arguments: dict[str, Any]) -> Any:
-    """Return what keeps the output of containers. Raises SessionError for what is no size."""
+    """Return the archive for the output of containers. Raises SessionError for an invalid size."""
     from ..output import LogArchive
 
     return LogArchive(engine, state, *_kept_output(arguments))
 
 
 def _kept_output(arguments: dict[str, Any]) -> tuple[int, float, int]:
-    """Return how much output is kept of a replica, for how many seconds, and of how many sessions."""
+    """Return how much output of a replica to keep, for how many seconds, and for how many sessions."""
     from ...core.rules.output import parse_keep_size
 
     size = parse_keep_size(arguments["output_size"])
@@ -296,15 +297,15 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
 
 
 MAKING = ("held", "started", "amended", "probe_written", "probe_checked", "verified")
-"""States in which a failure of the host's own speaks against giving it sessions."""
+"""States in which a failure of the host itself makes it suspect."""
 
 
 STARTING = ("started", "amended", "verified")
-"""Those in which replicas start. Where that fails, the host tries whether it is why."""
+"""States in which replicas start. If that fails, the host tests if it is the cause."""
 
 
 def _fault(error: SessionError | OSError, state: str) -> SessionError | OSError | None:
-    """Return what went wrong where it is the host's own; None where it is the session's, or somebody else's."""
+    """Return the error if the host itself is the cause. None if it is the session or something else."""
     if is_of_host(error):
         return error if state in MAKING else None
     if state not in STARTING or isinstance(error, (CoreError, StateError, LedgerError)):
@@ -316,7 +317,7 @@ def _fault(error: SessionError | OSError, state: str) -> SessionError | OSError 
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Bring about the state that is asked for. Raises SessionError, OSError."""
+    """Run the requested state. Raises SessionError, OSError."""
     if arguments["record"] is not None:
         arguments = {**arguments, "record": read_record(arguments["record"])}
     try:

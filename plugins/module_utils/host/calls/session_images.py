@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Bring images to this host: from a registry, from the controller, from another host."""
+"""Get images on this host from a registry, the controller or another host."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ...core.values.errors import SessionError
 from .. import images
 
 LONGEST_PULL = 600
-"""Seconds for which an engine may say nothing while it fetches or unpacks an image."""
+"""Seconds without an answer of the engine while it fetches or unpacks an image."""
 
 
 def _resolved(engine: Engine, arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Ask the registry."""
+    """Request the digests from the registry."""
     digests, problems = images.resolve(engine, arguments["images"], arguments["logins"])
     return {"changed": False, "digests": digests, **_in_words(problems)}
 
 
 def _pulled(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Pull what this host lacks."""
+    """Pull the images that this host needs."""
     if check_mode:
         return {"changed": True, "pulled": {}, **_in_words({})}
     pulled, problems = images.pull(engine, arguments["pulls"], arguments["logins"])
@@ -33,13 +33,13 @@ def _pulled(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict
 
 
 def _in_words(problems: Mapping[str, SessionError]) -> dict[str, Any]:
-    """Return what is answered of images that did not come."""
+    """Return the answer about images that were not received."""
     denied = [reference for reference, error in problems.items() if isinstance(error, ImageDenied)]
     return {"problems": {reference: str(error) for reference, error in problems.items()}, "denied": denied}
 
 
 def _loaded(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Load the archive that the action has brought here."""
+    """Load the archive that the action has copied here."""
     if check_mode:
         return {"changed": True, "bytes": 0, "seconds": 0.0}
     transfer = arguments["transfer"]
@@ -97,7 +97,7 @@ STATES: dict[str, Callable[[Engine, dict[str, Any], bool], dict[str, Any]]] = {
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Bring about the state that is asked for. Raises SessionError, OSError."""
+    """Run the requested state. Raises SessionError, OSError."""
     engine = Engine.connect(timeout=LONGEST_PULL)
     arguments = {**arguments, "logins": json.loads(arguments["logins"] or "{}")}
     return STATES[arguments["state"]](engine, arguments, check_mode)

@@ -31,7 +31,7 @@ def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     where = (arguments["on"], arguments["host"])
     state = StateDirectory(arguments["state_directory"])
     job = OutputDirectory(arguments["state_directory"]).session(arguments["session_id"]).job(arguments["job"])
-    # What is removed meanwhile would get back the folder of its output, where nobody looks for it any more.
+    # A session that is removed in the meantime would get its output directory again, which nothing would clean up.
     with state.working_on(arguments["session_id"]):
         is_there = arguments["once"] and job.read_info() is not None
         if not check_mode and not is_there:
@@ -53,5 +53,5 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {"started"
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Bring about the state that is asked for. Raises SessionError, OSError."""
+    """Run the requested state. Raises SessionError, OSError."""
     return STATES[arguments["state"]](arguments, check_mode)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Read what replicas of this host wrote."""
+"""Read the output of replicas of this host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import output
 
 
 def _known(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Tell which sessions of the name there are."""
+    """Return the sessions with the name."""
     state = StateDirectory(arguments["state_directory"])
     return {
         "changed": False,
@@ -25,7 +25,7 @@ def _known(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
 
 
 def _read(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Read what was written."""
+    """Read the output."""
     question = output.Question(
         arguments["session_id"],
         arguments["replicas"],
@@ -48,15 +48,15 @@ def _read(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
 
 
 def _pruned(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Remove what has been kept for long enough, and what is of no use."""
-    # Only this call has to do with them.
+    """Remove output whose retention time is over, and leftovers."""
+    # Only this call needs them.
     from ...adapters.engine import Engine, EngineError
     from .. import engine_trial, image_notes
 
     state = StateDirectory(arguments["state_directory"])
     removed = output.prune(state, arguments["days"] * 86400, arguments["sessions"], check_mode)
     left = []
-    with suppress(EngineError):  # a host without an engine is named by who looks at it
+    with suppress(EngineError):  # the collection of facts reports a host without an engine
         engine = Engine.connect()
         left = engine_trial.remove_left(engine, check_mode) + image_notes.remove_left(engine, check_mode)
         if not check_mode:
@@ -72,5 +72,5 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Bring about the state that is asked for. Raises SessionError, OSError."""
+    """Run the requested state. Raises SessionError, OSError."""
     return STATES[arguments["state"]](arguments, check_mode)

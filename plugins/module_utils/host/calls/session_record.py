@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Write down on this host what became of sessions."""
+"""Store records of sessions on this host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..prepare import keep_lines, keep_records, keep_tombstones, leave_torn_down
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what was written, or would be. Raises InvalidRecord, StateError."""
+    """Return what was, or would be, written. Raises InvalidRecord, StateError."""
     state = StateDirectory(arguments["state_directory"])
     records = [read_record(record) for record in arguments["records"]]
     ledger = LedgerFile(arguments["state_directory"])

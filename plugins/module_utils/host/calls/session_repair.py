@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Put back what is missing of the sessions of this host."""
+"""Restore missing parts of the sessions of this host."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..repair import repair_host
 
 
 def shown_by_roots(roots: Iterable[str], used: Collection[str], private: Mapping[str, str]) -> dict[str, str]:
-    """Return what is not for sessions and a mount root would show them, by root; see `rules.data.exposed`.
+    """Return private paths that a mount root would show to sessions, by root; see `rules.data.exposed`.
 
-    used: only these are looked at; another one may be on a file server that is gone. Raises Hung for one of them.
+    used: the only ones to check, because another one may be on a file server that is gone. Raises Hung for one of them.
     """
     from ...core.rules.data import exposed
     from ..facts import bounded_path_facts
@@ -27,12 +27,12 @@ def shown_by_roots(roots: Iterable[str], used: Collection[str], private: Mapping
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what was put back, or would be; failed, with all that was done, where a session could not be."""
+    """Return what was, or would be, restored. Failed, with all that was done, if a session could not be repaired."""
     state = StateDirectory(arguments["state_directory"])
     allocatable = Allocatable.from_dict(arguments["allocatable"]) if arguments["allocatable"] else None
 
     def evaluate(record: Record, host: str) -> None:
-        # What a plan may hold takes long to import, and a host that has its records does without.
+        # The rules for plans take long to import, and a host that has its own records does not need them.
         from ...core.rules.check import validate_plan
         from ...core.rules.grants import check_plan
         from ..facts import private_places

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Wait on this host until there may be room for a session."""
+"""Wait on this host until there may be capacity for a session."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...adapters.state import StateDirectory
 from ..facts import signature
 
 EVERY = 0.5
-"""Seconds between two looks at the disk."""
+"""Seconds between two reads of the disk."""
 
 
 def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Return whether anything has moved before the time was over. Raises StateError."""
+    """Return whether anything has changed before the time was over. Raises StateError."""
     state = StateDirectory(arguments["state_directory"])
     deadline = time.monotonic() + arguments["seconds"]
     moved = False

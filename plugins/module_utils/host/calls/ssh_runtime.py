@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Build what replicas of this host have of SSH."""
+"""Build the SSH runtime for replicas of this host."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from .. import ssh_runtime
 
 
 def call(_arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what changed of the folder. Raises SessionError, OSError."""
+    """Return the changes of the directory. Raises SessionError, OSError."""
     done = ssh_runtime.install(check_mode)
     return {"changed": done.changed, "path": RUNTIME_ON_HOST, "diff": {"before": done.before, "after": done.after}}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The containers of a session on this host: made, started, started again, removed."""
+"""Create, start, restart and remove the containers of a session on this host."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ if TYPE_CHECKING:
 
 MOUNT = places.DIRECTORY
 ENDING_SECONDS = 2.0
-"""For how long a program that is just ending may still be listed as running."""
+"""Seconds for which a program that is ending may still be listed as running."""
 STOP_GRACE = 10
 """Seconds between the request to stop and the kill, Docker's own default."""
 
 NO_VOLUMES = (accounts.PASSWD, accounts.SHADOW, "/proc", "/dev")
-"""Places that no container starts without, and files that are replaced in one before it starts."""
+"""Paths without which a container cannot start, and files that are replaced in it before it starts."""
 
 SHOWN = ("image", "address", "resources", "command", "ports", "mounts")
-"""What a diff shows of a replica to be made."""
+"""Text of a diff for a new replica."""
 
 LIMITS: dict[str, Any] = {
     "CapDrop": ["ALL"],
     # A program that runs as the image's user never becomes more by a setuid file (prctl(2), PR_SET_NO_NEW_PRIVS).
     "SecurityOpt": ["no-new-privileges:true"],
-    # Threads count as well; far more than a job has, far less than what would take a host down.
+    # Threads also count. Far more than a job has, far less than what would overload a host.
     "PidsLimit": 16384,
     "LogConfig": {"Type": "json-file", "Config": {"max-size": "16m", "max-file": "3"}},
 }
-"""What holds for every replica (Docker Engine API, HostConfig)."""
+"""Settings of every replica (Docker Engine API, HostConfig)."""
 
 
 def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
-    """Free the names of replicas that are gone.
+    """Free the names of missing replicas.
 
-    A session that is being started is refused. In one that runs somebody has put a container of the same name in
-    a replica's place: it gets another name and is left alone otherwise. A replica that comes with a change never had
-    the name here.
+    A session that is being started is rejected. In a running session, another container has taken the name of a
+    replica. It gets another name and is otherwise not changed. A replica that comes with a change never had the name
+    here.
     """
     arriving = {replica.container for replica in context.replicas if replica.name in context.arriving}
     wanted = {replica.container for replica in context.replicas if replica.name not in own}
@@ -87,7 +87,7 @@ def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
 
 
 def foreign_containers(engine: Engine, plan: Plan, host: str, own: Collection[str]) -> list[str]:
-    """Return, in sentences, what is in the way of a session's containers on a host; own: replicas that it has there."""
+    """Return what blocks a session's containers on a host, as sentences. own: replicas that it has there."""
     wanted = {replica.container for replica in plan.on(host) if replica.name not in own}
     return [
         f"There is a container named {name} already."
@@ -97,7 +97,7 @@ def foreign_containers(engine: Engine, plan: Plan, host: str, own: Collection[st
 
 
 def surplus_steps(context: Context, containers: dict[str, dict[str, Any]]) -> Stage:
-    """Stop and remove containers of this session that the host plan does not (or no longer) give to this host."""
+    """Stop and remove containers of this session that are not, or no longer, planned for this host."""
     wanted = {replica.name for replica in context.replicas}
     return [
         Step(
@@ -113,7 +113,7 @@ def surplus_steps(context: Context, containers: dict[str, dict[str, Any]]) -> St
 
 
 def end_container(engine: Engine, entry: Mapping[str, Any], archive: LogArchive | None) -> None:
-    """Give a replica its time to end, keep what it wrote, and remove it."""
+    """Stop a replica with its grace time, keep its output, and remove it."""
     if entry["State"] == "running":
         engine.stop_container(entry["Id"], STOP_GRACE)
     if archive is not None:
@@ -127,9 +127,9 @@ def container_steps(
     public_keys: PublicKeys,
     roles: Collection[str] | None = None,
 ) -> Stage:
-    """Return what has to be done to containers: made, started, started anew, given their SSH server.
+    """Return the steps for containers: create, start, restart, and start their SSH server.
 
-    roles: those whose replicas are meant, None for all.
+    roles: the roles of the replicas, None for all.
     """
     steps = []
     for replica in context.replicas:
@@ -169,7 +169,7 @@ def _another_plan(context: Context, found: Mapping[str, Any], replica: Replica) 
 
 
 def _refuse_volumes(context: Context, replica: Replica) -> None:
-    """Refuse an image with a volume in the place of what each replica is given, or that is written before it starts."""
+    """Reject an image with a volume at a path that each replica needs, or that is written before it starts."""
     for path in map(os.path.normpath, context.image_configuration(replica).get("Volumes") or {}):
         if path in NO_VOLUMES or any(path != own and is_below(path, own) for own in (MOUNT, places.RUNTIME)):
             raise EngineError(
@@ -179,7 +179,7 @@ def _refuse_volumes(context: Context, replica: Replica) -> None:
 
 
 def _start_steps(context: Context, found: dict[str, Any], replica: Replica) -> Stage:
-    """Start a replica that does not run; one that failed only as often as its session's policy allows."""
+    """Start a replica that does not run. A failed one is started only as often as its session's policy allows."""
     start = partial(_start, context, found["Id"], replica)
     before, name = found["State"], replica.container
     failed = read_failure(context.engine, context.directory, found, context.host)
@@ -198,7 +198,7 @@ def _start_steps(context: Context, found: dict[str, Any], replica: Replica) -> S
 
 
 def _lost_its_files(context: Context, found: dict[str, Any], pid: int) -> bool:
-    """Tell whether what a running replica sees at /etc/cluster-compute is another folder than the host's."""
+    """Return whether a running replica sees another directory at /etc/cluster-compute than the host's."""
     folder = context.directory.replica(found["Labels"][docker_engine.LABEL_REPLICA])
     try:
         own = os.stat(folder)
@@ -236,7 +236,7 @@ def _create_step(context: Context, replica: Replica) -> Step:
         made.append(container)
         try:
             _start(context, container, replica)
-        except Exception:  # whatever it was, half a container must not stay
+        except Exception:  # whatever the error is, an incomplete container must not stay
             context.engine.remove_container(container)
             raise
         context.directory.has_arrived(replica.name)
@@ -280,7 +280,7 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
     else:
         known = accounts.Accounts(context.engine.read_file(container, accounts.PASSWD))
         uid, gid = image_user(known.passwd, user)
-    # OpenSSH takes no private key that others than its user may read.
+    # OpenSSH rejects a private key that users other than its own may read.
     for path in key_files(context, replica.name):
         os.chown(path, uid, gid)
     if known is not None:
@@ -289,13 +289,13 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
     try:
         start_server(context, container, replica)
     except EngineError:
-        # A program that has ended already is told of with its exit code, by the proof of what runs.
+        # The later check of what runs reports a program that has already ended, with its exit code.
         if not _has_ended(context, container):
             raise
 
 
 def _has_ended(context: Context, container: str) -> bool:
-    """Tell whether the container's program is over; the engine may need a moment to notice."""
+    """Return whether the container's program has ended. The engine may need a moment to notice."""
     deadline = time.monotonic() + ENDING_SECONDS
     while _pid(context, container):
         if time.monotonic() > deadline:
@@ -322,18 +322,18 @@ def _start_container(context: Context, container: str, replica: Replica) -> None
             f"{format_memlock(replica.memlock)}: it may not raise that limit above its own. Start it with the "
             f"capability CAP_SYS_RESOURCE, or ask for less. {error}"
         ) from error
-    # A container of a time before the entry starts without it for ever.
+    # A container that was created before the entry always starts without it.
     if has_entry(context) and (context.engine.inspect(container) or {})["HostConfig"].get("Runtime") != RUNTIME:
         put_in_order(context, container, replica)
 
 
 def _pid(context: Context, container: str) -> int:
-    """Return the process of the host that is the container's first; 0 where it does not run."""
+    """Return the container's first process on the host. 0 if it does not run."""
     return int(((context.engine.inspect(container) or {}).get("State") or {}).get("Pid") or 0)
 
 
 def _specification(context: Context, replica: Replica) -> str:
-    """Return a digest of everything the plan says of one replica."""
+    """Return a digest of the plan of one replica."""
     text = json.dumps(encode([replica, context.network, context.egress]), sort_keys=True)
     return digest(text.encode())
 
@@ -419,12 +419,12 @@ def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
 
 
 def _runtime(context: Context) -> dict[str, Any]:
-    """Return what the engine is told of the runtime: the one that puts the session's address first, where it is."""
+    """Return the engine's settings for the runtime that makes the session's address the first one, if it exists."""
     return {"Runtime": RUNTIME} if has_entry(context) else {}
 
 
 def _disk(context: Context, replica: Replica) -> dict[str, Any]:
-    """Return what the engine is told of the disk: a limit where it can hold to it; elsewhere `host.disk` watches."""
+    """Return the engine's disk limit if it supports one. Otherwise `host.disk` checks the disk."""
     if replica.disk_size is None or not context.once("engine limits disk", lambda: disk.is_limited(context.engine)):
         return {}
     return {"StorageOpt": {"size": str(replica.disk_size)}}
@@ -437,9 +437,9 @@ def _ulimits(replica: Replica) -> list[dict[str, Any]]:
 
 
 def _devices(replica: Replica) -> dict[str, Any]:
-    """Return what the engine is told of a replica's accelerators and CPUs (Docker Engine API, Resources)."""
+    """Return the engine's settings for a replica's accelerators and CPUs (Docker Engine API, Resources)."""
     names = [name for kind, names_of_kind in replica.devices.items() if kind != PINNED for name in names_of_kind]
-    # Accelerators may share a device file, as AMD's do /dev/kfd.
+    # Accelerators may share a device file, as AMD's share /dev/kfd.
     paths = dict.fromkeys(path for name in names if is_device_path(name) for path in name.split("+"))
     requests: list[dict[str, Any]] = [
         {"Driver": "nvidia", "DeviceIDs": [*filter(is_nvidia_uuid, names)], "Capabilities": [["gpu"]]},

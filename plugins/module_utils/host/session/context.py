@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""One host and its part of one session: what every module of this folder works with."""
+"""One host and its part of one session, which every module of this package uses."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ PublicKeys = Mapping[str, Mapping[str, str]]
 
 
 def has_ssh(plan: Plan) -> bool:
-    """Tell whether replicas of a session have an SSH server: for each other, or for the session's owner."""
+    """Return whether replicas of a session have an SSH server, for each other or for the session's owner."""
     return plan.network is not None or plan.ssh_port is not None
 
 
 def digest(content: bytes) -> str:
-    """Return what tells contents from each other, for diffs and labels."""
+    """Return a digest of contents, for diffs and labels."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 @dataclass(frozen=True)
 class Amendment:
-    """What a run holds of this host for a session that it changes.
+    """What a run holds on this host for a session that it changes.
 
-    change_id: under which that is leased by *lease_owner*; None where nothing is.
+    change_id: the id under which *lease_owner* has leased it, None if nothing is leased.
     """
 
     change_id: str | None
@@ -57,7 +57,7 @@ class Amendment:
 
 
 class Context:
-    """One host and its part of one session; it holds, and decides nothing."""
+    """One host and its part of one session. It stores data and decides nothing."""
 
     def __init__(
         self,
@@ -74,10 +74,10 @@ class Context:
     ) -> None:
         """Take the whole *record* of a session that is being started or runs.
 
-        lease_owner: the run of a launch that holds the session's place while it is being started. allocatable: what
-        sessions may use of this host, to ask again for a place that was lost; None where that is not known.
-        amendment: the run that changes the session, None for who only puts back what is missing. archive: keeps what
-        replicas wrote that go. awaits_others: whether what comes has to wait until other hosts know of it.
+        lease_owner: the run of a launch that holds the session's reservation while it is being started. allocatable:
+        what sessions may use of this host, to restore a lost reservation, None if it is not known. amendment: the run
+        that changes the session, None for a repair. archive: keeps the output of removed replicas. awaits_others:
+        whether new replicas have to wait until other hosts know of them.
         """
         require_known(record)
         self.plan = plan = read_plan(record.plan)
@@ -103,7 +103,7 @@ class Context:
         self._image_configurations: dict[str, dict[str, Any]] = {}
         self.directory: SessionDirectory = state.session(self.session.id)
         self.written: set[Path] = set()
-        """Files that are to be written, for what has to be started anew when they are."""
+        """Files to write, which decide what has to be restarted afterwards."""
         self.data = SessionData(record, plan, host, self.directory, engine)
         self.labels = {
             docker_engine.LABEL_SESSION_ID: self.session.id,
@@ -111,7 +111,7 @@ class Context:
         }
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
-        """Return what *make* returns for *key*: made once, however many threads ask at the same time."""
+        """Return the result of *make* for *key*. It is called only once, even with several threads at the same time."""
         with self._locks.setdefault(key, Lock()):
             if key not in self._made:
                 self._made[key] = make()
@@ -130,12 +130,12 @@ class Context:
 
     @cached_property
     def arriving(self) -> frozenset[str]:
-        """The replicas that come to this host with a change of the session, and were not started here yet."""
+        """The replicas that come to this host with a change of the session and were not started here yet."""
         return frozenset(replica.name for replica in self.replicas if self.directory.is_expected(replica.name))
 
     @property
     def waits(self) -> bool:
-        """Whether those have to wait for a controller, which alone knows that they run nowhere else any more."""
+        """Whether they have to wait for a controller, because only it can know that they no longer run elsewhere."""
         return self.amendment is None and (self.allocatable is None or self.awaits_others)
 
     @cached_property
@@ -144,22 +144,23 @@ class Context:
         return ssh_server.start_times()
 
     def image_of(self, replica: Replica) -> str:
-        """Return the image that the session runs by the replica's reference, whatever that means on this host now.
+        """Return the image that the session runs for the replica's reference, whatever its current meaning on this
+        host.
 
-        Only check mode does not know it yet, where the image would have to be fetched first.
+        It is unknown only in check mode, if the image would have to be fetched first.
         """
         pinned = self.plan.images[replica.image].ids[self.host]
         return str(pinned or replica.image)
 
     def image_configuration(self, replica: Replica) -> dict[str, Any]:
-        """Return what the replica's image says of its containers; nothing where the image is not here yet."""
-        # The image that an existing container was made from: its tag may mean another one by now.
+        """Return the container settings of the replica's image. Empty if the image is not here yet."""
+        # The image of an existing container, because its tag may mean another one by now.
         image = self.image_ids.get(replica.name) or self.image_of(replica)
         if image not in self._image_configurations:
             self._image_configurations[image] = (self.engine.inspect_image(image) or {}).get("Config") or {}
         return self._image_configurations[image]
 
     def image_environment(self, replica: Replica) -> dict[str, str]:
-        """Return the variables that the replica's image sets; none where the image is not here yet."""
+        """Return the variables that the replica's image sets. Empty if the image is not here yet."""
         pairs = (text.partition("=") for text in self.image_configuration(replica).get("Env") or [])
         return {name: value for name, _dummy, value in pairs if environment_names.ENVIRONMENT_NAME.fullmatch(name)}
