@@ -20,13 +20,13 @@ UNOWNED = {"state": "absent", "keep_data": True, "unless_reserved": True}
 
 
 def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, str]) -> State:
-    """Return the part of a state that names the step. A session that comes between its calls finds the work done.
+    """Return the part of a state that names the step. Another run between its two kinds of calls finds the rest to do.
 
     actions: as returned by core.group. then: the title of the decision that follows. variables: the role's, for the
     state directory and for the amount of output that is kept.
     """
     records = {
-        # Only hosts that still have another status need to learn that a session has ended.
+        # Only hosts with a record of a session need to learn that it has ended.
         host: {
             "records": [record for record in actions["records"] if record["status"] not in ENDED or record["id"] in ids]
             + actions["stubs"].get(host, []),
