@@ -7,10 +7,11 @@ Sessions wait by priority, the highest first, then by the number they got when t
 owners shares (`share`), sessions of the owner with the smallest recent use come first; what they request counts as used
 as soon as they have their turn, and only then the number decides. The first session that does not fit is the *head*.
 The place it would have if nothing else ran, its *kept place*, is reserved for it. It depends only on the hosts, so
-every controller computes the same one, however often. Sessions behind the head may start only on what is free outside the
-kept place. So the head waits only for the sessions that ran when it became the head, however many come after it. (Batch
-systems call this backfill.) With shares another owner may come before it at the next scheduling. To keep it from being
-passed repeatedly, the session that was found to be the head is marked, and stays before all others of its priority.
+every controller computes the same one, however often. Sessions behind the head may start only on what is free outside
+the kept place. So the head waits only for the sessions that ran when it became the head, however many come after it.
+(Batch systems call this backfill.) With shares another owner may come before it at the next scheduling. To keep it from
+being passed repeatedly, the session that was found to be the head is marked, and stays before all others of its
+priority.
 """
 
 from __future__ import annotations
