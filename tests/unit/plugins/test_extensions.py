@@ -24,7 +24,7 @@ RULEBOOK = CHECKOUT / "extensions" / "eda" / "rulebooks" / "drain_on_alert.yml"
 
 def metric_names() -> set[str]:
     """Return the names of all series that hosts write."""
-    counted = test_metrics.after_call(metrics.Counted(), "host_drain", {}, {"failed": True}, 1.0)
+    counted = metrics.after_call(metrics.Counted(), "host_drain", {}, {"failed": True}, 1.0)
     use = metrics.ReplicaUse("train", "main1", 1.0, 1, {"eth0": (1, 1)}, (("gpu", ("a",)),))
     waits = [test_metrics.waiting(1, 0, test_metrics.ID)]
     text = metrics.state_text(test_metrics.look(), counted) + metrics.use_text([use])

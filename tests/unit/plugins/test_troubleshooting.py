@@ -26,7 +26,11 @@ class Loader(yaml.SafeLoader):
     """Takes text that Ansible does not template for what it is."""
 
 
-Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+def untemplated(loader: Loader, node: yaml.ScalarNode) -> Any:
+    return loader.construct_scalar(node)
+
+
+Loader.add_constructor("!unsafe", untemplated)
 
 
 def one_line(text: str) -> str:

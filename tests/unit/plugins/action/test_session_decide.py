@@ -146,7 +146,7 @@ def test_a_failure_is_handed_on_before_the_run_fails() -> None:
         "ERROR",
     )
     launch.answer(h2=BROKEN)
-    answers = {host: {"actions": [], "sessions": [], "tombstones": []} for host in launch.hosts}
+    answers: dict[str, Any] = {host: {"actions": [], "sessions": [], "tombstones": []} for host in launch.hosts}
     failed = decided(launch, answers)
     assert failed["failed"]
     assert "h2: The disk is full." in failed["msg"]
@@ -154,7 +154,7 @@ def test_a_failure_is_handed_on_before_the_run_fails() -> None:
 
 def test_a_repair_and_a_queue_begin_with_what_all_hosts_have_answered() -> None:
     looked = {f"h{number}": {"host": facts(number=number)} for number in (1, 2)}
-    request = {"session_name": "demo", "leaks": True}
+    request: dict[str, Any] = {"session_name": "demo", "leaks": True}
     repair = run("repair", {"step": "of another run"}, looked, begins=True, **request)
     assert (repair["step"], hosts_of(repair)) == ("repair", ["h1", "h2"])
     assert {key: repair[key] for key in request} == request
@@ -182,7 +182,7 @@ def test_hosts_that_limit_leaves_out_count_as_hosts_that_cannot_be_reached() -> 
     looked = {f"h{number}": {"host": facts(number=number)} for number in (1, 2)}
     leak = {"aaaaaaaa-0000-4000-8000-000000000000": {"name": "lost", "kinds": ["network"]}}
     looked["h1"]["host"]["objects"] = leak
-    given = {"begins": True, "leaks": True}
+    given: dict[str, Any] = {"begins": True, "leaks": True}
     whole = run("repair", None, looked, **given)
     assert whole["findings"] == ["h1: leak: session lost: No host has a record or a container of it."]
     part = run("repair", None, {"h1": looked["h1"]}, group=list(looked), **given)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.action import session_event as action
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender
 
@@ -22,7 +23,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, dict[str, Any]
     """Give what was sent to receivers."""
     found: list[tuple[str, str, dict[str, Any]]] = []
     monkeypatch.setattr(event_sender, "send", lambda *given: found.append(given))
-    monkeypatch.setattr(action.ActionBase, "run", lambda *_given: {})
+    monkeypatch.setattr(ActionBase, "run", lambda *_given: {})
     return found
 
 

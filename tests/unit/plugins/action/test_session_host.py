@@ -19,7 +19,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible import constants as C
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.action import session_host as action
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import (
     ABSENT,
@@ -36,10 +38,10 @@ Say = Callable[[str, "bytes | None"], str]
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """An action, and what its host was asked; `host.say` is what the host writes for a command and its input."""
-    monkeypatch.setattr(action.C, "DEFAULT_LOCAL_TMP", str(tmp_path))
-    monkeypatch.setattr(action.C, "ANSIBLE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(action.time, "sleep", lambda _seconds: None)
-    monkeypatch.setattr(action.ActionBase, "run", lambda self, _tmp, _task_vars: {})
+    monkeypatch.setattr(C, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    monkeypatch.setattr(C, "ANSIBLE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(ActionBase, "run", lambda self, _tmp, _task_vars: {})
     module: Any = object.__new__(action.ActionModule)
     module._task = SimpleNamespace(
         action="cluster_compute.session.session_output",

@@ -226,7 +226,7 @@ def test_a_verb_that_needs_no_request_warns_of_what_a_launch_would_refuse(
     monkeypatch: pytest.MonkeyPatch, only: str
 ) -> None:
     monkeypatch.setattr(session_request, "load_extra_vars", lambda _loader: {"cluster_size": 3, "cluster_zone": "a"})
-    hostvars = {name: dict(BASE) for name in GROUPS["all"]}
+    hostvars: dict[str, dict[str, Any]] = {name: dict(BASE) for name in GROUPS["all"]}
     variables = {**BASE, "groups": GROUPS, "hostvars": hostvars}
     found = run_action(ActionModule, {"only": only}, variables)
     (warning,) = found["warnings"]

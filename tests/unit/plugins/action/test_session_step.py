@@ -11,22 +11,24 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible import constants as C
 from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
 from ansible_collections.cluster_compute.session.plugins.action import session_host
 from ansible_collections.cluster_compute.session.plugins.action import session_step as action
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import REGISTRIES
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 
 PULL = {"reference": "registry.example/train:1", "digest": "registry.example/train@sha256:" + "d" * 64}
 
 
 def given_to_the_module(monkeypatch: pytest.MonkeyPatch, logins: dict[str, Any]) -> dict[str, Any]:
-    monkeypatch.setattr(action.HostAction, "run", lambda self, _tmp, _task_vars: self._task.args)
+    monkeypatch.setattr(session_host.ActionModule, "run", lambda self, _tmp, _task_vars: self._task.args)
     module: Any = object.__new__(action.ImagesCall)
     module._task = SimpleNamespace(args={"state": "pulled", "pulls": [PULL]}, check_mode=False)
     module._templar = SimpleNamespace(template=lambda value: value)
-    found: dict[str, Any] = module.run(task_vars={action.REGISTRIES: logins})
+    found: dict[str, Any] = module.run(task_vars={REGISTRIES: logins})
     return found
 
 
@@ -43,7 +45,7 @@ def test_an_archive_that_a_host_does_not_take_is_given_up(monkeypatch: pytest.Mo
     archive = tmp_path / "images.tar"
     archive.touch()
     monkeypatch.setattr(action, "seconds_for", lambda _call, _arguments: 0.3)
-    monkeypatch.setattr(session_host.C, "ANSIBLE_HOME", str(tmp_path))
+    monkeypatch.setattr(C, "ANSIBLE_HOME", str(tmp_path))
     module: Any = object.__new__(action.ImagesCall)
     module._task = SimpleNamespace(
         args={"state": "loaded", "archive": str(archive)}, check_mode=False, delegate_to=None, action="session_images"

@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible import context
 from ansible_collections.cluster_compute.session.plugins.callback import give_back
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.decisions import DECISION
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identity import INTERRUPTED, run_of
 
 HELD = {"verb": "launch", "step": "hold", "session_name": "train", "request": {"resource_group": "lab"}}
@@ -39,23 +42,23 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         assert streams == {"stdin": 0, "stdout": 1, "stderr": 2}
         return popen(program)
 
-    monkeypatch.setattr(give_back.subprocess, "Popen", called)
+    monkeypatch.setattr(subprocess, "Popen", called)
     monkeypatch.setattr(give_back, "PATIENCE", 0.5)
-    monkeypatch.setattr(give_back.sys, "argv", ["/bin/ansible-playbook", "-i", "lab", "site.yml"])
-    monkeypatch.setattr(give_back.context, "CLIARGS", {"args": ("site.yml",), "check": False})
+    monkeypatch.setattr(sys, "argv", ["/bin/ansible-playbook", "-i", "lab", "site.yml"])
+    monkeypatch.setattr(context, "CLIARGS", {"args": ("site.yml",), "check": False})
     yield SimpleNamespace(callback=give_back.CallbackModule(), commands=commands, program=program, popen=popen)
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-def decided(run: Any, state: dict[str, Any], action: str = give_back.DECISION) -> None:
+def decided(run: Any, state: dict[str, Any], action: str = DECISION) -> None:
     run.callback.v2_runner_on_ok(SimpleNamespace(_task=SimpleNamespace(action=action), _result=state))
 
 
 def test_what_a_launch_holds_is_known_before_its_next_task_though_no_result_shows_it(run: Any) -> None:
     registered = SimpleNamespace(get_vars=lambda play, host, include_hostvars: {"launch_state": HELD})
     run.callback.v2_playbook_on_play_start(SimpleNamespace(get_variable_manager=lambda: registered))
-    task = SimpleNamespace(action=give_back.DECISION, register="launch_state")
+    task = SimpleNamespace(action=DECISION, register="launch_state")
     run.callback.v2_runner_on_ok(SimpleNamespace(_task=task, _host="h1", _result={"censored": "it is hidden"}))
     run.callback.v2_playbook_on_task_start(task, False)
     with pytest.raises(Interrupted):
@@ -85,11 +88,11 @@ def test_where_nothing_is_held_a_signal_is_what_it_is_without_the_callback(run: 
             os.kill(os.getpid(), signal.SIGINT)
     decided(run, HELD, "ansible.builtin.debug")
     decided(run, HELD)
-    failed = SimpleNamespace(_task=SimpleNamespace(action=give_back.DECISION), _result={"msg": "no"})
+    failed = SimpleNamespace(_task=SimpleNamespace(action=DECISION), _result={"msg": "no"})
     run.callback.v2_runner_on_failed(failed)
     with pytest.raises(Interrupted):
         os.kill(os.getpid(), signal.SIGTERM)
-    give_back.context.CLIARGS["check"] = True
+    context.CLIARGS["check"] = True
     decided(run, HELD)
     with pytest.raises(Interrupted):
         os.kill(os.getpid(), signal.SIGINT)

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.plugins.callback import CallbackBase
 from ansible_collections.cluster_compute.session.plugins.callback import progress as shown
 
 
@@ -51,7 +52,7 @@ def made(show: bool = True) -> Any:
 @pytest.fixture(autouse=True)
 def options(monkeypatch: pytest.MonkeyPatch) -> None:
     """Options are read from the plugin loader, which loads nothing here."""
-    monkeypatch.setattr(shown.CallbackBase, "set_options", lambda self, *arguments, **named: None)
+    monkeypatch.setattr(CallbackBase, "set_options", lambda self, *arguments, **named: None)
 
 
 def seen(terminal: int) -> str:

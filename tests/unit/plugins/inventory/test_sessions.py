@@ -25,7 +25,7 @@ except ImportError:  # before ansible-core 2.19 every text may be a template
         return text
 
 
-SITE = {
+SITE: dict[str, dict[str, Any]] = {
     "gpu-1.example": {
         "inventory_hostname": "gpu-1.example",
         "ansible_host": "192.0.2.1",

@@ -9,6 +9,7 @@ import json
 import socket
 import subprocess
 import sys
+import syslog
 import threading
 import time
 from collections.abc import Iterator
@@ -98,11 +99,11 @@ def test_an_event_in_any_script_takes_less_than_a_pipe_holds_and_arrives(receive
 def test_whoever_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     logged: list[str] = []
     monkeypatch.setattr(event_sender, "PAUSES", (0.0, 0.0))
-    monkeypatch.setattr(event_sender.syslog, "syslog", lambda _level, text: logged.append(text))
+    monkeypatch.setattr(syslog, "syslog", lambda _level, text: logged.append(text))
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/"
-    monkeypatch.setattr(event_sender.json, "load", lambda _file: {"url": url, "token": "s3cret", "event": EVENT})
+    monkeypatch.setattr(json, "load", lambda _file: {"url": url, "token": "s3cret", "event": EVENT})
     assert event_sender.main() == 1
     assert "launch.succeeded was not received" in logged[0]
     assert "s3cret" not in logged[0]
@@ -113,9 +114,9 @@ def test_where_a_receiver_sends_on_is_no_place_for_the_token(
 ) -> None:
     logged: list[str] = []
     monkeypatch.setattr(event_sender, "PAUSES", ())
-    monkeypatch.setattr(event_sender.syslog, "syslog", lambda _level, text: logged.append(text))
+    monkeypatch.setattr(syslog, "syslog", lambda _level, text: logged.append(text))
     url = receiver.url.replace("/events", "/moved?key=s3cret")
-    monkeypatch.setattr(event_sender.json, "load", lambda _file: {"url": url, "token": "s3cret", "event": EVENT})
+    monkeypatch.setattr(json, "load", lambda _file: {"url": url, "token": "s3cret", "event": EVENT})
     assert event_sender.main() == 1
     assert [body for _headers, body in receiver.received] == [EVENT]
     assert "was not received by 127.0.0.1: HTTP Error 302" in logged[0]
@@ -129,7 +130,7 @@ def test_no_password_of_the_controllers_user_is_sent(
     (tmp_path / "netrc").chmod(0o600)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     receiver.received.append(({}, None))
-    monkeypatch.setattr(event_sender.json, "load", lambda _file: {"url": receiver.url, "token": "", "event": EVENT})
+    monkeypatch.setattr(json, "load", lambda _file: {"url": receiver.url, "token": "", "event": EVENT})
     assert event_sender.main() == 0
     assert "Authorization" not in receiver.received[1][0]
 
@@ -139,5 +140,5 @@ def test_all_tries_together_have_a_bound() -> None:
 
 
 def test_where_no_process_can_be_started_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_sender.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     event_sender.send("http://127.0.0.1:1/", "", EVENT)

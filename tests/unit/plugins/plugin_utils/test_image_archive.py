@@ -10,6 +10,7 @@ import json
 import random
 import tarfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
@@ -18,9 +19,10 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_arch
 CONFIGURATION = json.dumps({"architecture": "amd64", "os": "linux"}).encode()
 IMAGE = "sha256:" + hashlib.sha256(CONFIGURATION).hexdigest()
 OLD, NEW = IMAGE[7:] + ".json", "blobs/sha256/" + IMAGE[7:]
+Mode = Literal["w", "w:gz", "w:bz2", "w:xz"]
 
 
-def write(path: Path, mode: str, members: dict[str, bytes]) -> str:
+def write(path: Path, mode: Mode, members: dict[str, bytes]) -> str:
     with tarfile.open(path, mode) as archive:
         for name, content in members.items():
             member = tarfile.TarInfo(name)
@@ -43,7 +45,7 @@ def test_an_archive_that_was_packed_again_is_read(tmp_path: Path, config: str) -
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
 @pytest.mark.parametrize("config", [OLD, NEW])
-def test_images_are_found_by_name_and_by_id(tmp_path: Path, mode: str, config: str) -> None:
+def test_images_are_found_by_name_and_by_id(tmp_path: Path, mode: Mode, config: str) -> None:
     path = write(
         tmp_path / "image.tar", mode, {config: CONFIGURATION, "manifest.json": manifest(config, "train:1", "x.y/z:2")}
     )
@@ -92,7 +94,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     ("mode", "damage"),
     [("w:gz", "cut"), ("w:bz2", "cut"), ("w:xz", "cut"), ("w:bz2", "changed"), ("w:xz", "changed")],
 )
-def test_a_compressed_archive_that_is_damaged_is_refused(tmp_path: Path, mode: str, damage: str) -> None:
+def test_a_compressed_archive_that_is_damaged_is_refused(tmp_path: Path, mode: Mode, damage: str) -> None:
     noise = random.Random(1).randbytes(200000)
     whole = write(tmp_path / "whole", mode, {"layer": noise, OLD: CONFIGURATION, "manifest.json": manifest(OLD)})
     content = Path(whole).read_bytes()

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.plugin_utils import request_variables
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import asker_of, session_owner
 
 EVE = Asker("eve", is_admin=False)
@@ -21,7 +21,7 @@ EVE = Asker("eve", is_admin=False)
 def login_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the process be that of grace, whatever the environment says."""
     entry = pwd.struct_passwd(("grace", "x", 1906, 1906, "", "/", "/bin/sh"))
-    monkeypatch.setattr(request_variables.pwd, "getpwuid", lambda _uid: entry)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _uid: entry)
     monkeypatch.setenv("LOGNAME", "root")
 
 
@@ -51,8 +51,8 @@ def test_a_user_without_a_name_has_a_number(monkeypatch: pytest.MonkeyPatch) -> 
     def unknown(uid: int) -> None:
         raise KeyError(uid)
 
-    monkeypatch.setattr(request_variables.pwd, "getpwuid", unknown)
-    monkeypatch.setattr(request_variables.os, "getuid", lambda: 1906)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.setattr(os, "getuid", lambda: 1906)
     assert asker_of({}, None).name == "uid-1906"
 
 
