@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import accelerators
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import accelerators, bounded
 
 SPECIFICATION = {
     "kind": "vendor.com/x",
@@ -65,7 +65,7 @@ def test_a_tool_that_hung_gets_less_time_until_it_answers_or_half_an_hour_has_pa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note: Path
 ) -> None:
     monkeypatch.setattr(accelerators, "PATIENCE", 2)
-    monkeypatch.setattr(accelerators.bounded, "AGAIN", 1)
+    monkeypatch.setattr(bounded, "AGAIN", 1)
     _tool(tmp_path, monkeypatch, "exec sleep 20")
     for seconds in (2, 1, 1):
         assert _problem({"gpu": "nvidia"}) == f"'nvidia-smi -L' did not end within {seconds} seconds."

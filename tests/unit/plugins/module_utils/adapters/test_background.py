@@ -21,7 +21,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.b
 
 def test_work_goes_on_by_itself_and_is_told_from_others(tmp_path: Path) -> None:
     done = tmp_path / "done"
-    process = run_in_background("cc-test", lambda: (time.sleep(0.2), done.touch()))
+
+    def work() -> None:
+        time.sleep(0.2)
+        done.touch()
+
+    process = run_in_background("cc-test", work)
     assert start_of(process["pid"]) == process["start"]
     os.waitpid(process["pid"], 0)
     assert done.exists()

@@ -57,8 +57,8 @@ def immortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     kept: list[int] = []
     with monkeypatch.context() as patch:
         patch.setattr(module, "LAST_SECONDS", 0.01)
-        patch.setattr(module.os, "killpg", lambda pid, _number: kept.append(pid))
-        patch.setattr(module.os, "kill", lambda _pid, _number: None)
+        patch.setattr(os, "killpg", lambda pid, _number: kept.append(pid))
+        patch.setattr(os, "kill", lambda _pid, _number: None)
         yield kept
     for pid in kept:
         os.kill(pid, signal.SIGKILL)
@@ -207,8 +207,9 @@ def test_what_hangs_two_levels_down_is_known_above(dead: str) -> None:
 
 
 def test_a_fault_of_the_program_comes_back_with_its_trace() -> None:
+    nothing: dict[str, Any] = {}
     with pytest.raises(Crashed, match="KeyError") as caught:
-        bounded(lambda: {}["plan"], "this", 60)
+        bounded(lambda: nothing["plan"], "this", 60)
     assert "test_bounded" in caught.value.trace
 
 

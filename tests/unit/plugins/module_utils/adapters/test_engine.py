@@ -158,7 +158,7 @@ def test_podman_is_not_taken_for_docker_engine(server: EngineServer) -> None:
 
 def test_containers_are_listed_by_name_and_label(server: EngineServer, asking: Engine) -> None:
     container = {"Names": ["/b"], "Labels": OF_REPLICA, "Mounts": [FILES]}
-    two = {"Names": ["/a"], "Labels": {}, "Mounts": None}
+    two: dict[str, Any] = {"Names": ["/a"], "Labels": {}, "Mounts": None}
     server.answer("GET /containers/json", value=[container, two, {**container, "Names": None}])
     assert [engine.container_name(found) for found in asking.containers()] == ["", "a", "b"]
     assert asking.containers_named({"a", "c"}) == {"a": two}

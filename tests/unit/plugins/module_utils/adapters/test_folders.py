@@ -9,6 +9,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders
@@ -78,7 +79,7 @@ def test_what_is_mounted_on_first_use_is_mounted_before_it_is_looked_at(
     """Mount as the kernel does for an automount point: when a path leads through it, not when it is the path's end."""
     really = os.stat
 
-    def stat(path: str, **named: int) -> os.stat_result:
+    def stat(path: str, **named: Any) -> os.stat_result:
         if str(path).startswith(f"{root}/inner/"):
             with suppress(FileExistsError):
                 os.mkdir(root / "inner/share")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import image_stream
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import start_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.image_stream import (
     Incoming,
     StreamError,
@@ -70,7 +71,7 @@ def wait_until(true: Callable[[], Any]) -> None:
 
 
 def is_gone(server: dict[str, int]) -> bool:
-    return image_stream.start_of(server["pid"]) is None
+    return start_of(server["pid"]) is None
 
 
 def test_an_image_arrives_whole_and_the_server_is_gone(serve: Any) -> None:

@@ -114,7 +114,7 @@ def test_a_second_interface_in_the_same_subnet_counts(monkeypatch: pytest.Monkey
 
 BLUE = interface("blue", "10.4.0.1", kind="vrf", mtu=65575)
 IN_BLUE = [interface("eth4", "10.3.0.1", master="blue"), interface("inner", "10.5.0.1", kind="dummy", master="blue")]
-BLUE_ROUTES = [
+BLUE_ROUTES: list[dict[str, Any]] = [
     {"dst": "10.4.0.2", "gateway": "10.3.0.2", "dev": "eth4", "table": "10", "metrics": [{"mtu": 1480}]},
     {"dst": "10.4.0.1", "type": "local", "dev": "blue", "table": "10"},
     {"dst": "10.9.0.0/24", "gateway": "10.1.0.2", "dev": "eth2"},
@@ -158,7 +158,8 @@ def test_ways_are_asked_for_in_the_vrf(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_vxlan_in_a_vrf_and_one_outside_exclude_each_other(lower: str, local: str, holder: str) -> None:
-    other = vxlan("flannel.1", id=1, **({"link": lower} if lower else {}))
+    data: dict[str, Any] = {"link": lower} if lower else {}
+    other = vxlan("flannel.1", id=1, **data)
     found = link.port_holder(4789, [*LINKS, BLUE, *IN_BLUE, other], local)
     assert found.startswith(holder) if holder else not found
 

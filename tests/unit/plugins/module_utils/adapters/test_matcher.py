@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import matcher
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.matcher import Matcher, MatchError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
@@ -67,7 +68,7 @@ def test_what_is_kept_of_output_is_looked_through_within_a_time(monkeypatch: pyt
 
     kept = OutputDirectory(str(tmp_path)).session(ID)
     kept.write_container("main1", "c" * 12, lines("a" * 60 + "!", "ab"))
-    monkeypatch.setattr(output.Engine, "connect", NoContainers)
+    monkeypatch.setattr(Engine, "connect", NoContainers)
 
     def read(expression: str) -> list[str]:
         question = output.Question(ID, (), {}, None, expression, 1024)

@@ -155,6 +155,7 @@ def test_a_damaged_record_is_named_and_keeps_no_other_from_its_host(directory: S
     directory.session(OTHER).write_record(record("other", OTHER))
     found, (damaged,) = directory.records()
     assert found == [record("other", OTHER)]
+    assert isinstance(damaged, DamagedFile)
     assert damaged.path == session.record_file
     assert session.record_file.read_text() == text
 
@@ -163,7 +164,9 @@ def test_bytes_that_are_no_text_are_a_damaged_record(directory: StateDirectory) 
     session = directory.session(SESSION)
     session.path.mkdir(parents=True)
     session.record_file.write_bytes(b"\xff\x00{}")
-    assert [problem.path for problem in directory.records()[1]] == [session.record_file]
+    (damaged,) = directory.records()[1]
+    assert isinstance(damaged, DamagedFile)
+    assert damaged.path == session.record_file
 
 
 def test_a_record_of_a_newer_schema_is_refused_and_not_damaged(directory: StateDirectory) -> None:

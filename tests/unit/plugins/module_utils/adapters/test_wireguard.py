@@ -13,7 +13,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state, wireguard
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link, state, wireguard
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.wireguard import (
     Peer,
@@ -139,7 +139,7 @@ def test_why_a_host_cannot_is_told(message: str | None, wanted: str, monkeypatch
             raise LinkError(f"'{' '.join(command)}' with input {stdin!r} failed with status 1: {message}")
         return ""
 
-    monkeypatch.setattr(wireguard.link, "run", run)
+    monkeypatch.setattr(link, "run", run)
     assert problem().startswith(wanted)
     assert bool(problem()) == bool(wanted)
     assert "\n" not in problem()
