@@ -323,7 +323,10 @@ def test_every_template_has_a_survey_that_the_server_takes() -> None:
 
 
 def test_a_question_that_is_only_named() -> None:
-    own = {"job_on": {"question_name": "Where"}, "every": {**TEXT, "variable": "session_name"}}
+    own: dict[str, dict[str, Any]] = {
+        "job_on": {"question_name": "Where"},
+        "every": {**TEXT, "variable": "session_name"},
+    }
     first, second, third, fourth = make_survey("x", "", ["job_on", "every", TEXT, "session_ports"], {}, {}, own)["spec"]
     assert first == {"type": "text", "question_name": "Where", "variable": "job_on", "required": False}
     assert (second["variable"], third, fourth) == ("session_name", TEXT, DIALOG["session_ports"])

@@ -113,7 +113,7 @@ def test_of_who_is_not_known_main1_s_user_is_taken() -> None:
     ],
 )
 def test_what_cannot_be_written_is_refused(change: dict[str, Any], message: str) -> None:
-    good = {"plan": PLAN, "public_keys": KEYS, "users": USERS, "address": "h1", "directory": "/d"}
+    good: dict[str, Any] = {"plan": PLAN, "public_keys": KEYS, "users": USERS, "address": "h1", "directory": "/d"}
     client_files(**good)
     with pytest.raises(InvalidInput) as error:
         client_files(**{**good, **change})

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.authorized_keys import (
@@ -30,8 +31,9 @@ def packed(*fields: bytes) -> str:
     return base64.b64encode(b"".join(struct.pack(">I", len(field)) + field for field in fields)).decode()
 
 
-def text_of(private: object) -> str:
-    return private.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()  # type: ignore[attr-defined]
+def text_of(private: Any) -> str:
+    public: bytes = private.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    return public.decode()
 
 
 def number(value: int) -> bytes:

@@ -45,7 +45,7 @@ def machines(draw: st.DrawFn) -> Topology:
 @given(machines(), st.data())
 def test_whatever_counts_as_free_can_be_given_away(free: Topology, data: st.DataObject) -> None:
     left = free.count
-    requests = []
+    requests: list[tuple[str, int, int]] = []
     while left and len(requests) < 8 and data.draw(st.booleans()):
         cpus = data.draw(st.integers(1, left))
         if whole_cores(cpus, free.threads) * free.threads > left:

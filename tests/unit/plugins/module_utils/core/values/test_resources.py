@@ -189,7 +189,7 @@ def test_anything_else_is_a_sentence_not_a_crash(value):
         (parse_memory, MINIMUM_MEMORY, MAXIMUM_MEMORY),
     ):
         try:
-            outcome = parse(value)
+            outcome: int | str = parse(value)
         except ValueError as refusal:
             outcome = str(refusal)
         if isinstance(outcome, str):

@@ -17,7 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Reservation,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import patched
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference, patched
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     Growth,
@@ -470,7 +470,7 @@ def test_main1_goes_to_another_host_with_its_name_and_address() -> None:
 
 
 def test_the_batch_command_begins_anew_where_main1_was_replaced() -> None:
-    batch = {"batch_command": ["train"], "command": ["sleep", "infinity"]}
+    batch: dict[str, Any] = {"batch_command": ["train"], "command": ["sleep", "infinity"]}
     run = lost("h1", silent={"h2": ["h1"], "h3": ["h1"]}, **batch).until("batch")
     assert hosts_of(run.state) == ["h4"]
     assert (run.sent("h4")["command"], run.sent("h4")["once"]) == (["train"], True)
@@ -543,7 +543,7 @@ def test_a_change_that_ended_between_its_leases_and_the_hosts_is_gone_on_with() 
 
 @pytest.mark.parametrize("fenced_hosts", [["h2"], ["h2", "h3", "h4"]])
 def test_a_replacement_that_was_stopped_fences_first_when_it_is_gone_on_with(fenced_hosts: list[str]) -> None:
-    batch = {"batch_command": ["train"], "command": ["sleep", "infinity"]}
+    batch: dict[str, Any] = {"batch_command": ["train"], "command": ["sleep", "infinity"]}
     changed = lost("h1", silent={"h2": ["h1"], "h3": ["h1"]}, **batch).until("apply").record
     again = Launch(request(on_host_loss="replace", **batch), 5).until("").run_on()
     for host in fenced_hosts:
@@ -635,8 +635,12 @@ def test_of_new_replicas_that_came_together_all_behind_the_first_without_a_place
 
 def test_what_changed_is_found_once_for_all_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[dict[str, Any]] = []
-    find = change.difference
-    monkeypatch.setattr(change, "difference", lambda *given: found.append(find(*given)) or found[-1])
+
+    def find(old: Any, new: Any) -> dict[str, Any]:
+        found.append(difference(old, new))
+        return found[-1]
+
+    monkeypatch.setattr(change, "difference", find)
     run = grown().until("apply")
     assert [run.sent(host)["patch"]["changes"] for host in ("h1", "h2", "h3")] == [found[0]] * 3
     assert len(found) == 1

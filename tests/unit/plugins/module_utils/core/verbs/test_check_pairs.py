@@ -60,7 +60,11 @@ def test_the_slow_host_is_named_and_suspect_from_then_on(answer: dict[str, Any])
 def test_nobody_is_named_where_the_session_went_meanwhile() -> None:
     state = rounds_of(looked(), "h3", {"failed": True, "msg": "0 replicas run here."})
     still = {host: {"container": host} for host in HOSTS}
-    recreated = {**still, "h5": {"container": "another"}, "h6": {"failed": True, "msg": "0 replicas run here."}}
+    recreated: dict[str, dict[str, Any]] = {
+        **still,
+        "h5": {"container": "another"},
+        "h6": {"failed": True, "msg": "0 replicas run here."},
+    }
     state = check_pairs.advance(state, recreated, OUTSIDE)
     assert (state["step"], state["answer"]["named"]) == ("", {})
     (problem,) = state["problems"]

@@ -387,10 +387,10 @@ def check_members(world: World, members: dict[str, list[str]]) -> None:
         for host, record in world.copies(name).items():
             if record.status == PENDING:
                 assert host in members[group_of(record)], (host, group_of(record))
-        for host in world.hosts.values():
-            for entry in host.session_containers({docker_engine.LABEL_SESSION_NAME: name}):
+        for there in world.hosts.values():
+            for entry in there.session_containers({docker_engine.LABEL_SESSION_NAME: name}):
                 key = entry["Labels"][docker_engine.LABEL_SESSION_ID]
-                assert host.name in members[groups.get(key, DEFAULT_GROUP)], (entry["Id"], host.name)
+                assert there.name in members[groups.get(key, DEFAULT_GROUP)], (entry["Id"], there.name)
 
 
 def end(world: World) -> None:

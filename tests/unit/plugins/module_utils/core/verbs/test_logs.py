@@ -168,17 +168,19 @@ def test_what_is_missing_is_told() -> None:
 
 
 def test_nobody_reads_what_others_wrote() -> None:
-    mine, theirs = {"owner": "eve"}, {"owner": "alice", "shared_with": ["bob"]}
+    mine: dict[str, Any] = {"owner": "eve"}
+    theirs: dict[str, Any] = {"owner": "alice", "shared_with": ["bob"]}
     now = session(NOW, "RUNNING", revision=2, jobs={JOB: {"on": {}}}, **theirs)
     hosts = {"h1": known(now, session(OLD, "", 9.0, **mine)), "h2": known({**now, "owner": "", "shared_with": []})}
     eve = Asker("eve", is_admin=False)
     alone = {"h1": known(now)}
-    for answers, given in (
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (hosts, {}),
         (hosts, {"job": JOB}),
         (alone, {"session_id": NOW}),
         (alone, {"job": "0" * 12}),
-    ):
+    ]
+    for answers, given in cases:
         with pytest.raises(InvalidInput, match=r"session_name is 'train': It belongs to alice.* You are eve"):
             chosen(answers, asker=eve, **given)
     read = chosen({"h1": known(session(OLD, "", 9.0, **mine))}, asker=eve)

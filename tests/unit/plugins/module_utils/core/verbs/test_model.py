@@ -831,7 +831,7 @@ def test_a_machine_that_is_two_hosts_of_the_inventory_gives_no_place_twice(
 def test_what_becomes_of_a_session_is_written_down_before_its_parts_go(group: Callable[..., World]) -> None:
     world = group()
 
-    def stays(_name: str) -> None:
+    def stays(*_given: Any, **_named: Any) -> None:
         raise OSError("It is busy.")
 
     session_id = world.launch(request(name="ash", size=1))["record"]["id"]
@@ -876,9 +876,9 @@ def test_a_repair_starts_what_was_to_replace_a_lost_replica_once_all_others_have
     seen: list[set[int]] = []
     create = world.hosts["h4"].create
 
-    def look_and_create(*given: Any) -> None:
+    def look_and_create(*given: Any, **named: Any) -> None:
         seen.append({world.copies("ash")[host].revision for host in ("h1", "h2")})
-        create(*given)
+        create(*given, **named)
 
     world.hosts["h4"].create = look_and_create  # type: ignore[method-assign]
     newest = 3

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -70,7 +70,7 @@ def check(group: World, before: Places) -> None:
     assert min(Counter(name for name, _host in containers(group)).values()) == 1, containers(group)
 
 
-def at_once(group: World, before: Places, verbs: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+def at_once(group: World, before: Places, verbs: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
     """Go through verbs of several controllers at once, in an order by chance; return their results."""
     steps, results = {name: Steps(verb) for name, verb in verbs.items()}, {}
     while steps:
@@ -621,8 +621,13 @@ def test_a_session_that_has_ended_needs_no_other_witnesses(
         if session.exists():
             session.write_record(advance(record, TERMINATED, "Done."))
     group = without(group, record.witnesses[0])
-    steps = []
-    monkeypatch.setattr(schedule, "step", lambda *given: steps.append(given[0]) or step(*given))
+    steps: list[Any] = []
+
+    def noted(*given: Any) -> Any:
+        steps.append(given[0])
+        return step(*given)
+
+    monkeypatch.setattr(schedule, "step", noted)
     for _ in range(3):
         group.schedule()
     assert "losses" not in steps

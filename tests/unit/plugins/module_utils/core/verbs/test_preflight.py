@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight.probe_plan import ProbePlan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import preflight
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
@@ -52,7 +53,7 @@ class Preflight:
             return {"server": {"pid": 1}, "port": 8480, "udp": 61000, "wrote": [], "problems": {}}
         if self.state["step"] == "measure":
             return {"measured": {"from": host, "to": arguments["target"], "delay": 0.001, "there": 1e9, "back": 1e9}}
-        probe = preflight.ProbePlan(**self.state["plan"]["probe"])
+        probe = ProbePlan(**self.state["plan"]["probe"])
         numbers = [str(place["number"]) for place in probe.places(host)]
         if self.state["step"] == "reach":
             peers = {number: {"problem": "", "mtu": 1500} for number in numbers}

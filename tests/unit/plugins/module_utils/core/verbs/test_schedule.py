@@ -72,7 +72,8 @@ class Schedule:
 
     def answer(self, answers: Any = None, **of_hosts: Any) -> Schedule:
         """Answer the state's step, as all goes well but for *of_hosts*; decide."""
-        good = {host: {"host": self.hosts[host]} if self.step == "look" else {"actions": []} for host in self.hosts}
+        looks = self.step == "look"
+        good: dict[str, Any] = {host: {"host": self.hosts[host]} if looks else {"actions": []} for host in self.hosts}
         found = answers or {**good, **of_hosts}
         self.state = schedule.advance(
             self.state, found, Outside(0.0, lambda: "", inventory={host: {} for host in self.hosts}, site=self.site)

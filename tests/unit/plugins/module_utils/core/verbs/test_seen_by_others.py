@@ -69,13 +69,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         assert "outcome" in state, state["failure"]
         assert world.launch(waits)["outcome"]["status"] == PENDING
         for host in world.hosts.values():
-            state = StateDirectory(str(host.root))
-            for record in state.records()[0]:
+            directory = StateDirectory(str(host.root))
+            for record in directory.records()[0]:
                 if record.name == "ash":
                     report = ("It is as follows.", f"Its last output:\n{OUTPUT}0utput")
                     newer = None if record.request is None else {**record.request, "n3w": "n3wer"}
                     changed = replace(record, report=report, request=newer, shared_with=("bob",))
-                    state.session(record.id).write_record(changed)
+                    directory.session(record.id).write_record(changed)
         yield world
 
 
