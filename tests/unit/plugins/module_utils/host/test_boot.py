@@ -13,11 +13,12 @@ import sys
 import zipfile
 from configparser import ConfigParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, boot_install, membership
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, boot_install, membership, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair
 
 CHECKOUT = Path(__file__).resolve().parents[5]
@@ -182,9 +183,14 @@ def test_it_goes_on_asking_for_a_while_where_a_session_is_held_back(
 
 @pytest.mark.parametrize("due", [False, True])
 def test_the_timer_repairs_only_what_is_due(quick: list[str], monkeypatch: pytest.MonkeyPatch, due: bool) -> None:
-    monkeypatch.setattr(boot.timer, "look", lambda _state: 0)
+    monkeypatch.setattr(timer, "look", lambda _state: 0)
     monkeypatch.setattr(membership, "is_due", lambda _state: due)
-    monkeypatch.setattr(boot, "repair_host", lambda _state, alone: quick.append("repair") or Repair())
+
+    def repair(_state: StateDirectory, alone: Any) -> Repair:
+        quick.append("repair")
+        return Repair()
+
+    monkeypatch.setattr(boot, "repair_host", repair)
     assert boot.main(["--disks"]) == 0
     assert quick == ["repair"] * due
 

@@ -92,7 +92,7 @@ def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on NFS, which says that it is missing until the folder above is opened for reading."""
-    source, really, opened = tmp_path / "new", os.open, []
+    source, really, opened = tmp_path / "new", os.open, list[str]()
 
     def open_folder(path: Any, flags: int, *given: Any, **named: Any) -> int:
         if path == str(tmp_path) and not flags & os.O_PATH and not opened:

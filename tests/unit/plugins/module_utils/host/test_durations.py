@@ -14,7 +14,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.times import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import durations
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import NOW, World, in_memory
+from ansible_collections.cluster_compute.session.tests.hosts_in_memory import World, in_memory
+from ansible_collections.cluster_compute.session.tests.small_steps import NOW
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger as ledger_module
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import GroupFacts
@@ -71,7 +72,7 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(StateDirectory, "records", records)
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
-    monkeypatch.setattr(facts.Engine, "connect", lambda: None)
+    monkeypatch.setattr(Engine, "connect", lambda: None)
     found = facts.host_facts(state, "other", [], [], [], None)
     assert found["usable"], found["problem"]
     cluster = GroupFacts.read(read_answers(FactsAnswer, {"h1": {"host": found}}), {"h1": {}}).cluster_state()
@@ -91,7 +92,7 @@ def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
-    monkeypatch.setattr(facts.Engine, "connect", lambda: None)
+    monkeypatch.setattr(Engine, "connect", lambda: None)
     state = StateDirectory(str(tmp_path))
     assert facts.host_facts(state, "other", [], [], [], None)["signature"] != facts.signature(state, "other")
 

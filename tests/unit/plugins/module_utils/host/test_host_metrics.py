@@ -166,7 +166,11 @@ def test_the_timer_asks_for_cards_when_all_else_is_done(state: StateDirectory, m
     order: list[str] = []
 
     def note(name: str) -> Callable[..., Any]:
-        return lambda *_arguments: order.append(name) or ({}, [])
+        def noted(*_arguments: Any) -> tuple[dict[str, Any], list[Any]]:
+            order.append(name)
+            return {}, []
+
+        return noted
 
     monkeypatch.setattr(Engine, "connect", lambda *_arguments: "an engine")
     for name in ("count_use", "keep_time", "enforce_limits"):

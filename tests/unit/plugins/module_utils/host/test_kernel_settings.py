@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import machine
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import kernel_settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import host_kernel
 
@@ -18,7 +19,6 @@ LIMIT = "net.ipv4.neigh.default.gc_thresh{}"
 def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, int]:
     """Return the settings of a kernel as it comes, without IPv6."""
     values = {LIMIT.format(1): 128, LIMIT.format(2): 512, LIMIT.format(3): 1024}
-    machine = kernel_settings.machine
     monkeypatch.setattr(kernel_settings, "PATH", tmp_path / "sysctl.d" / "60-cluster-compute.conf")
     monkeypatch.setattr(machine, "setting", lambda name: str(values.get(name, "")))
     monkeypatch.setattr(machine, "integer", lambda name: values.get(name, 0))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import questions
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_directory
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Echo, Question
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
@@ -29,7 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     MEMBER,
     UNKNOWN,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import membership, repair
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, membership, repair
 from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 ID = "4f8c2a10-1111-4222-8333-444455556666"
@@ -177,8 +178,8 @@ class TestRepair:
         found: list[str] = []
         engine = SimpleNamespace(networks=list, session_containers=list, details=lambda: {"root": "/"})
         engine.uses_nftables = lambda: False
-        monkeypatch.setattr(repair.Engine, "connect", lambda _timeout: engine)
-        monkeypatch.setattr(repair.firewall_rules, "standing_steps", lambda _nftables: [])
+        monkeypatch.setattr(Engine, "connect", lambda _timeout: engine)
+        monkeypatch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         for name in ("_converge", "_give_up", "_hold_back"):
             monkeypatch.setattr(repair._Repairer, name, lambda *_given, name=name: found.append(name))
         return found

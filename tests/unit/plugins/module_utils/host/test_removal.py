@@ -24,7 +24,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import membership, removal, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import Membership
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import descriptions
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import NOW, Host, Killed, World, in_memory
+from ansible_collections.cluster_compute.session.tests.hosts_in_memory import Host, World, in_memory
+from ansible_collections.cluster_compute.session.tests.small_steps import NOW, Killed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request
 
 WARNINGS = ["The network ash stays. The session's place is free."]

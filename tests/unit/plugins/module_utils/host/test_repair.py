@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     LABEL_SESSION_ID,
     LABEL_SESSION_NAME,
+    Engine,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -31,7 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidPlan
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, labels, repair
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, firewall_rules, labels, repair
 
 IDS = [f"0000000{number}-0e04-4a3c-9d2a-53a1f7b2c8aa" for number in range(3)]
 FAULTS = [MemoryError(), RecursionError("maximum recursion depth exceeded"), KeyError("replicas"), OSError("gone")]
@@ -50,9 +51,9 @@ def _details() -> dict[str, str]:
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
     """Return a state directory with three sessions, on a host whose engine has nothing."""
     engine = SimpleNamespace(networks=list, session_containers=list, details=_details, uses_nftables=lambda: False)
-    monkeypatch.setattr(repair.Engine, "connect", lambda _timeout: engine)
+    monkeypatch.setattr(Engine, "connect", lambda _timeout: engine)
     monkeypatch.setattr(state_directory, "LOCKS", str(tmp_path))
-    monkeypatch.setattr(repair.firewall_rules, "standing_steps", lambda _nftables: [])
+    monkeypatch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
     found = StateDirectory(str(tmp_path / "state"))
     for session_id in IDS:
         found.session(session_id).write_record(record(session_id))
@@ -100,7 +101,7 @@ def test_whatever_is_wrong_with_one_session_the_links_of_others_are_made_at_boot
         return []
 
     monkeypatch.setattr(boot, "_early_stages", plan)
-    monkeypatch.setattr(boot.firewall_rules, "will_use_nftables", lambda: False)
+    monkeypatch.setattr(firewall_rules, "will_use_nftables", lambda: False)
     assert boot._make_links(state) == 1
     assert planned == IDS[1:]
     assert "Session s0: " in capsys.readouterr().out
@@ -134,8 +135,12 @@ class Lost:
             "Name": "cc-egress",
             "Labels": {LABEL_SESSION_ID: LOST, LABEL_SESSION_NAME: "train"},
         }
-        engine = repair.Engine.connect(0)
-        engine.networks = lambda: [self.network]  # type: ignore[method-assign]
+        engine = Engine.connect(0)
+
+        def networks(*_given: Any, **_named: Any) -> list[dict[str, Any]]:
+            return [self.network]
+
+        engine.networks = networks  # type: ignore[method-assign]
         converge = lambda _self, record, _host: self.made.append(record.revision)  # noqa: E731
         monkeypatch.setattr(repair._Repairer, "_converge", converge)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.logins import UNREAD
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.places import LAUNCHERS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
 
@@ -89,7 +90,7 @@ def test_programs_do_not_read_what_is_meant_for_those_of_an_image(tmp_path: Path
     library = tmp_path / "library"
     kept = b"\0a/etc/hosts.deny\0/etc/hosts.deny.d\0/etc/hosts\0"
     library.write_bytes(b"\x7fELF\0/etc/hosts.deny\0%/etc/nologin\0" + kept)
-    ssh_runtime._keep_from(library, ssh_runtime.UNREAD)
+    ssh_runtime._keep_from(library, UNREAD)
     assert library.read_bytes() == b"\x7fELF\0/proc/self/----\0%/proc/self/-\0" + kept
 
 

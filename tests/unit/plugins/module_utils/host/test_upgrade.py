@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -142,6 +143,7 @@ def test_an_option_that_came_since_has_its_default_and_is_no_difference(state: S
     for name in ("pair", "wide", "waits"):
         stored = records_of(state)[name].request
         before = Tinted.from_dict(stored)
+        assert isinstance(before, Tinted)
         assert (before.tint, before.depth) == ("red", None)
         assert before.to_dict() == stored, "nor does it change what is written"
         assert diff_requests(before, Tinted.from_dict(before.to_dict())) == []
@@ -348,7 +350,7 @@ def newer(state: StateDirectory) -> StateDirectory:
 def test_every_call_refuses_a_newer_state_before_anything_is_touched(
     newer: StateDirectory, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    monkeypatch.setattr(facts.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     before = contents(newer.root)
     spec = ARGUMENTS[call]["argument_spec"]
     given = {name: option.get("default") for name, option in spec.items()}

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
@@ -291,7 +292,7 @@ def test_ranks_are_those_of_the_run() -> None:
 
 def test_slurm_tells_of_the_session_as_the_session_does() -> None:
     session = SessionEnvironment("0" * 32, "multi-node", (*NAMES,), (("main", 1), ("sub", 2)), 4000, None, slurm=True)
-    place = {"index": 1, "local_rank": 0, "node_rank": 0, "kernel_id": "k", "host": "h"}
+    place: dict[str, Any] = {"index": 1, "local_rank": 0, "node_rank": 0, "kernel_id": "k", "host": "h"}
     for rank, name in enumerate(NAMES):
         own = replica_environment(session, replica=name, role=name[:-1], rank=rank, **place)
         placed = {key: value for key, value in own.items() if key.startswith("SLURM_") and key != "SLURM_JOB_ID"}
