@@ -13,6 +13,7 @@ import argparse
 import ast
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -151,27 +152,46 @@ def tests_of(path: Path, root: Path) -> list[str]:
     return list(dict.fromkeys([*(test.relative_to(root).as_posix() for test in ordered), *MODELS]))
 
 
+class Broken(Exception):
+    """Tests fail where nothing was changed."""
+
+
 def is_noticed(mutant: Mutant, root: Path, seconds: float) -> bool:
-    """Tell whether a test fails, or runs for too long, when the mutant is in the tree at *root*."""
+    """Tell whether a test fails, or runs for too long, when the mutant is in the tree at *root*.
+
+    Raises Broken where the same test fails without the mutant, too.
+    """
     path = root / mutant.path
     text = path.read_text(encoding="utf-8")
     path.write_text(mutant.apply(text), encoding="utf-8")
     try:
-        argv = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests_of(mutant.path, root)]
-        done = subprocess.run(
-            argv,
-            cwd=root,
-            env={**os.environ, "TEST_FILES_SEED": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-        )
+        failed, output = _run(tests_of(mutant.path, root), root, seconds)
     except subprocess.TimeoutExpired:
         return True
     finally:
         path.write_text(text, encoding="utf-8")
-    return done.returncode != 0
+    if failed:
+        names = re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:::| |$)", output, re.MULTILINE)
+        still, why = _run(names, root, seconds) if names else (True, output)
+        if still:
+            raise Broken(f"{mutant.path}: the tests fail without a change.\n{why}")
+    return failed
+
+
+def _run(names: list[str], root: Path, seconds: float) -> tuple[bool, str]:
+    """Return whether a test of these files failed, and what pytest said."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", *names],
+        cwd=root,
+        env={**os.environ, "TEST_FILES_SEED": "0"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    return done.returncode != 0, done.stdout
 
 
 def copy_of(root: Path, place: Path) -> Path:

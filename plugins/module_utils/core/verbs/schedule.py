@@ -6,10 +6,10 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host reports its facts | losses, cleanup, launch, or the end | | losses | if hosts are missing or lack
-the last change, hosts report everything, and which peers are silent | the same | | cleanup | each records what became
-of sessions, and removes what no session owns | look | | launch | the next session that has lost hosts or can start is
-launched by the verb of that name | launch, or look |
+| look | every host reports its facts | losses, cleanup, launch, or the end |
+| losses | if hosts are missing or lack the last change, hosts report everything, and silent peers | the same |
+| cleanup | each records what became of sessions, and removes what no session owns | look |
+| launch | the next session that has lost hosts or can start is launched by the verb of that name | launch, or look |
 
 The playbook replace_lost does only the first part.
 """

@@ -4,15 +4,17 @@
 
 """Change: move a running session to another plan.
 
-| step | what hosts do | what follows | |---|---|---| | reserve | hosts that get replicas hold what is new, make keys;
-the first holds the change | part, fence, apply | | withhold, free | each releases what it holds of a change that is not
-possible | look, or the end | | part | hosts of removed replicas let them end, while all others still reach them |
-fence, apply, failed | | fence | hosts that stay let go of hosts that leave; if witnesses decide, they learn what comes
-| agree, apply, failed | | agree | the other witnesses of the session record which hosts it has | apply, failed | |
-apply | hosts that get replicas start and prove them; the others learn of a resize | join, clear, done, failed | | again
-| hosts that had another copy than expected get the whole record | what the step before led to | | join | hosts whose
-peers were late look for them again | clear, done, failed | | clear | hosts without replicas keep only a stub; the
-proofs that folders are shared are removed | done |
+| step | what hosts do | what follows |
+|---|---|---|
+| reserve | hosts that get replicas hold what is new, make keys; the first holds the change | part, fence, apply |
+| withhold, free | each releases what it holds of a change that is not possible | look, or the end |
+| part | hosts of removed replicas let them end, while all others still reach them | fence, apply, failed |
+| fence | hosts that stay let go of leaving hosts; if witnesses decide, they learn what comes | agree, apply, failed |
+| agree | the other witnesses of the session record which hosts it has | apply, failed |
+| apply | hosts that get replicas start and prove them; the others learn of a resize | join, clear, done, failed |
+| again | hosts that had another copy than expected get the whole record | what the step before led to |
+| join | hosts whose peers were late look for them again | clear, done, failed |
+| clear | hosts without replicas keep only a stub; the proofs that folders are shared are removed | done |
 
 When it is done, the batch command starts if main1 was lost, or the launch ends. When it has failed, the record contains
 the wanted state: the launch collects facts again, to find other hosts or to give up what is new, or it ends. If no
