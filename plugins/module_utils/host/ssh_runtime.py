@@ -4,11 +4,11 @@
 
 """Build the SSH runtime: the distribution's OpenSSH, made to run in a replica of any image.
 
-The programs are the host's own. Each is told where its loader and its libraries lie inside a replica, where the folder
-is mounted (`RUNTIME` in the core), so that an image needs no library of them: patchelf(1) sets the interpreter and a
-run path of the old kind (DT_RPATH, ld.so(8)), which an image's LD_LIBRARY_PATH does not come before. A server that the
-host does not have is taken from the distribution's packages without being installed, for an installed one is started
-at the next boot.
+The programs are the host's own. Each has the paths of its loader and libraries inside a replica, where the directory is
+mounted (`RUNTIME` in the core), so an image does not need these libraries. patchelf(1) sets the interpreter and a run
+path of the old kind (DT_RPATH, ld.so(8)), which takes precedence over an image's LD_LIBRARY_PATH. If the host does not
+have the server, it is taken from the distribution's package without installing it, because an installed server would
+start at the next boot.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from . import runtime_proof
 from .steps import Change
 
 FORM = "3"
-"""The form of the folder; another one has it built anew."""
+"""Version of the directory's format. Another version causes a new build."""
 
 PYTHON = "/usr/bin/python3"
 PROGRAMS = {
@@ -49,7 +49,7 @@ PROGRAMS = {
 PARTS = {name: f"/usr/lib/openssh/{name}" for name in map(os.path.basename, SERVER_PARTS.values())}
 PACKAGES = ("openssh-client", "openssh-server")
 SECONDS = 300.0
-"""For how long to wait for another apt-get to end."""
+"""Seconds to wait for another apt-get to end."""
 
 SESSION_RUN = "session_run"
 _RUNS = (
@@ -58,7 +58,7 @@ _RUNS = (
     (2, ("--unknown",)),
     (127, ("-n", "2", "/no/such/program")),
 )
-"""How session-run is called to see what it loads, and how each of these calls ends."""
+"""Calls of session-run to find what it loads, and the exit code of each."""
 _TRACE = f"""\
 import importlib, os, sys
 folder, argv = {{folder!r}}, sys.argv[1:]
@@ -78,7 +78,7 @@ finally:
         report.write("".join(line + "\\n" for line in lines))
 raise SystemExit(code)
 """
-"""Is session-run, and writes down at its end which modules of the standard library it has loaded."""
+"""Runs session-run, and records at its end which modules of the standard library it has loaded."""
 _CONFIGURATION = f"{DIRECTORY}/ssh"
 _TORCHRUN = f"""# The image's own torchrun. Where its flags say that one replica is all, what the session says of the
 # others must not count: --standalone keeps the number of nodes, and would wait for them for ever.
@@ -164,13 +164,13 @@ _LIBRARY = re.compile(r"^\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$|^\s*(\S+) => n
 
 
 class BuildFailed(SessionError):
-    """The runtime cannot be built; the message is a full sentence."""
+    """The runtime cannot be built. The message is a full sentence."""
 
 
 def install(check_mode: bool = False, path: str = RUNTIME_ON_HOST) -> Change:
-    """Make *path* the runtime of the OpenSSH that the distribution has now. Raises BuildFailed.
+    """Build the runtime at *path* from the current OpenSSH of the distribution. Raises BuildFailed.
 
-    Running replicas see the new files; what runs in them goes on as it was.
+    Running replicas see the new files. Programs that run in them are not affected.
     """
     target = Path(path)
     before = _read_manifest(target)
@@ -193,7 +193,7 @@ def _read_manifest(target: Path) -> str:
 
 @contextmanager
 def _sources() -> Iterator[str]:
-    """Give the folder below which packages were unpacked that the host lacks; "" where it has all."""
+    """Yield the directory with unpacked packages that the host does not have. "" if it has all."""
     if all(os.path.exists(source) for source in PROGRAMS.values()):
         yield ""
         return
@@ -209,7 +209,7 @@ def _sources() -> Iterator[str]:
 
 
 def _closure(root: str) -> dict[str, str]:
-    """Return the files that the runtime is made of: name in it to where it is now."""
+    """Return the files of the runtime: name in it to current path."""
     files = {}
     for name, source in {**PROGRAMS, **PARTS}.items():
         found = _first(f"{root}{source}", source)
@@ -234,15 +234,15 @@ def _source_of_session_run() -> str:
     text = None if read is None else read(session_run.__name__)
     if text is None:
         raise BuildFailed(f"The source of {session_run.__name__} is not to be had, so the runtime lacks it.")
-    # Ansible's own loader of collections hands over bytes.
+    # Ansible's own loader of collections returns bytes.
     return importlib.util.decode_source(text) if isinstance(text, bytes) else str(text)
 
 
 def _modules() -> dict[str, str]:
-    """Return the modules of the standard library that `session_run` needs, as the host's own Python finds them.
+    """Return the modules of the standard library that `session_run` needs, from the host's own Python.
 
-    They are those that real runs of it load, as a launcher and as an agent: modules load others as late as when a class
-    is made or an error is shown. Python looks for them from its own place upwards, by the file os.py (site(3),
+    They are those that real runs load, as a launcher and as an agent, because modules load others even when a class is
+    created or an error is shown. Python searches for them from its own path upwards, by the file os.py (site(3),
     sys.prefix).
     """
     with tempfile.TemporaryDirectory(prefix="cluster-compute-trace-") as name:
@@ -253,7 +253,7 @@ def _modules() -> dict[str, str]:
         (folder / "environment").write_text(environment_file(values), encoding="utf-8")
         command = [PYTHON, "-I", "-S", "-B", str(folder / "trace.py")]
         (folder / "bin").mkdir()
-        # The other replica is this one as well: its agent is what the last word of the client's command line says.
+        # This replica also acts as the other one. Its agent is the last word of the client's command line.
         for program, text in (("session-run", f'{shlex.join(command)} "$@"'), ("ssh", "for last; do :; done\n$last")):
             (folder / "bin" / program).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
             os.chmod(folder / "bin" / program, 0o755)  # noqa: S103 - it is gone in a moment
@@ -277,7 +277,7 @@ def _first(*paths: str) -> str | None:
 
 
 def _manifest(files: dict[str, str]) -> str:
-    """Return what the runtime is made of, one line a file: its name and the digest of the file it comes from."""
+    """Return the files of the runtime, one line each: its name and the digest of its source file."""
     lines = _of_this_release()
     for name, source in sorted(files.items()):
         lines.append(f"{name} {hashlib.sha256(Path(source).read_bytes()).hexdigest()}")
@@ -285,13 +285,13 @@ def _manifest(files: dict[str, str]) -> str:
 
 
 def _of_this_release() -> list[str]:
-    """Return the lines of a manifest that this release makes, whatever the host's distribution has."""
+    """Return the lines of a manifest for the files of this release, whatever the host's distribution has."""
     written = repr([*sorted(_SCRIPTS.items()), _source_of_session_run()])
     return [f"form {FORM}", f"scripts {hashlib.sha256(written.encode()).hexdigest()}"]
 
 
 def is_of_this_release(path: str = RUNTIME_ON_HOST) -> bool:
-    """Tell whether the runtime that this host has is what this release would make of the same distribution."""
+    """Return whether this host's runtime is what this release would build from the same distribution."""
     return _read_manifest(Path(path)).splitlines()[:2] == _of_this_release()
 
 
@@ -326,7 +326,7 @@ def _build(target: Path, root: str, files: dict[str, str], manifest: str) -> Non
 
 
 def _keep_from(file: Path, paths: Iterable[str]) -> None:
-    """Have a program or library look for files of an image where there never is one, by a name as long as theirs."""
+    """Replace an image's paths in a program or library with paths of equal length that never exist."""
     before = after = file.read_bytes()
     for path in paths:
         nowhere = "/proc/self/".ljust(len(path), "-")
@@ -336,9 +336,9 @@ def _keep_from(file: Path, paths: Iterable[str]) -> None:
 
 
 def _compile(made: Path) -> None:
-    """Compile what Python is to load, as nothing can write there later; sources do not stay.
+    """Compile the Python modules, because nothing can write there later. Sources are removed.
 
-    Python complains where it finds no folder of the library's parts that are not Python.
+    Python prints a warning if the directory of the library's binary parts is missing.
     """
     (library,) = {file.parent for file in (made / "lib").rglob("os.py")}
     _make_folder(library / "lib-dynload")
@@ -349,9 +349,9 @@ def _compile(made: Path) -> None:
 
 
 def _move(made: Path, target: Path) -> None:
-    """Put the files of *made* in the place of those of *target*, one by one, the manifest last.
+    """Replace the files of *target* with those of *made*, one by one, the manifest last.
 
-    The folder itself stays: running replicas have it mounted. Who has a file open keeps the old one.
+    The directory itself stays, because running replicas have it mounted. A process with an open file keeps the old one.
     """
     new = sorted(str(file.relative_to(made)) for file in made.rglob("*") if file.is_file())
     (target / RUNTIME_MANIFEST).unlink(missing_ok=True)
@@ -366,7 +366,7 @@ def _move(made: Path, target: Path) -> None:
 
 
 def _make_folder(path: Path) -> None:
-    """Make *path* and its missing parents, for everybody to read whatever the umask is."""
+    """Create *path* and its missing parents, readable for all users whatever the umask is."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir()
@@ -380,7 +380,7 @@ def _copy(source: str, target: Path) -> None:
 
 
 def _keep_licences(folder: Path, root: str, sources: Iterable[str]) -> None:
-    """Keep beside the files what their packages say of copyright (Debian Policy 12.5)."""
+    """Store the copyright files of the packages next to the files (Debian Policy 12.5)."""
     packages = set(PACKAGES) if root else set()
     own = [source for source in sources if not root or not source.startswith(f"{root}/")]
     known = _packages_by_path(own)
@@ -396,13 +396,13 @@ def _keep_licences(folder: Path, root: str, sources: Iterable[str]) -> None:
 
 
 def _packages_by_path(paths: list[str]) -> dict[str, str]:
-    """Return the packages of those files that they are known to belong to by these very names."""
+    """Return the packages of those files that a package owns under exactly these names."""
     lines = [line.partition(": ") for line in _owned(*paths)]
     return {path: owners.split(",")[0].split(":")[0] for owners, _colon, path in lines}
 
 
 def _package_of(path: str) -> str:
-    """Return the package that a file belongs to; it may be known by its name before /usr was merged."""
+    """Return the package of a file, which may have the file under its name before the /usr merge."""
     for name in (path, path.removeprefix("/usr"), f"/usr{path}", os.path.realpath(path)):
         owners = [line.partition(":")[0] for line in _owned(name)]
         if owners:
@@ -411,7 +411,7 @@ def _package_of(path: str) -> str:
 
 
 def _owned(*paths: str) -> list[str]:
-    """Return what dpkg(1) says of files, a line for each that a package owns."""
+    """Return the output of dpkg(1) for files, one line for each that a package owns."""
     command = ["dpkg", "--search", *paths]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # pylint: disable=ansible-bad-function
     return [line for line in done.stdout.splitlines() if not line.startswith("diversion by ")]

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The files of a session on this host that are no secret: what replicas see below /etc/cluster-compute, and names."""
+"""The non-secret files of a session on this host: those below /etc/cluster-compute in replicas, and names."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .context import Context, PublicKeys, digest
 from .ssh import SSH_MOUNT, is_login_server, key_files, search_path, server_parts
 
 MOUNTED_FILES = ("ssh_config", "profile")
-"""Files which are mounted by themselves, as every file of /etc/hosts is: a running replica sees a change only if they
-stay the same file."""
+"""Files that are mounted individually, like every /etc/hosts. A running replica sees a change only if the file is not
+replaced."""
 
 
 LARGEST_SHOWN = 1024**2
 
 
 def file_steps(context: Context, public_keys: PublicKeys) -> Stage:
-    """Return which files are missing or differ."""
+    """Return the files that are missing or differ."""
     steps = [_write_step(context.directory.host_file, f"{context.host}\n")]
     for replica in context.replicas:
         folder = context.directory.replica(replica.name)
@@ -51,9 +51,9 @@ def file_steps(context: Context, public_keys: PublicKeys) -> Stage:
 
 
 def surplus_steps(context: Context) -> Stage:
-    """Return which replicas' folders are to go, with their keys: of those that are not on this host any more.
+    """Return the directories and keys to remove, of replicas that are no longer on this host.
 
-    Those of a change that others are at stay.
+    Those of a change by another run stay.
     """
     change = None if context.amendment is None else context.amendment.change_id
     if any(held.claim.amends == context.session.id and key != change for key, held in context.ledger.read().items()):
@@ -67,12 +67,12 @@ def surplus_steps(context: Context) -> Stage:
 
 
 def _knows(context: Context, public_keys: PublicKeys, kind: str) -> bool:
-    """Tell whether the public key of a kind of every replica is there; check mode does not have those to be made."""
+    """Return whether every replica has a public key of a kind. In check mode, new keys do not exist yet."""
     return all(public_keys.get(member.name, {}).get(kind) for member in context.members)
 
 
 def _owner_steps(context: Context, name: str) -> Stage:
-    """Give keys made anew to the user of a replica that exists; a new replica gets its keys when it starts."""
+    """Set the owner of replaced keys to the user of an existing replica. A new replica gets its keys when it starts."""
     owner = context.directory.read_owner(name)
     return [
         Step("update", "owner of key", str(path), partial(os.chown, path, *owner), before=found, after=owner)
@@ -82,9 +82,9 @@ def _owner_steps(context: Context, name: str) -> Stage:
 
 
 def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[str, str | None]:
-    """Return the files of /etc/cluster-compute that are no secret: relative path to content.
+    """Return the non-secret files of /etc/cluster-compute: relative path to content.
 
-    The content is None where it depends on keys that check mode kept from being made.
+    The content is None if it depends on keys that check mode did not create.
     """
     values = context.environments[replica.name]
     files: dict[str, str | None] = {"environment": environment.environment_file(values)}
@@ -99,7 +99,7 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
         trusted = known = None
         if _knows(context, public_keys, "client"):
             trusted = ssh_keys.authorized_keys(context.members, public_keys, context.network.subnet)
-            # Who jumps through main1 comes from there.
+            # A login that jumps through main1 comes from there.
             trusted += "" if is_login else ssh_keys.owner_keys(owners, context.members[0].address)
         if _knows(context, public_keys, "host"):
             known = ssh_keys.known_hosts(context.members, public_keys)
@@ -119,7 +119,7 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
 
 
 def _hosts_file(context: Context, network: Network, name: str) -> str:
-    """Return what /etc/hosts of a replica has to be: what its programs have added, and is no contradiction, stays."""
+    """Return the correct /etc/hosts of a replica. Lines that its programs have added stay if they do not conflict."""
     path, own = context.directory.hosts_file(name), names.hosts_file(context.members)
     try:
         found = read_text(path, len(own) + names.MOST_ADDED)
@@ -129,7 +129,7 @@ def _hosts_file(context: Context, network: Network, name: str) -> str:
 
 
 def _digest_of(path: Path) -> str:
-    """Return what tells the content of a file, which a replica may have made as large as it liked, for the diff."""
+    """Return a digest of a file for the diff, with a limit, because a replica may have made the file very large."""
     with open_shared(path) as file:
         found = file.read(LARGEST_SHOWN + 1)
     return digest(found) if len(found) <= LARGEST_SHOWN else f"larger than {LARGEST_SHOWN} bytes"
@@ -148,7 +148,7 @@ def _write_step(path: Path, content: str | None) -> Step | None:
         else:
             write_file(path, content)
 
-    # Digests, not contents: the environment of a session may hold its user's secrets.
+    # Digests instead of contents, because the environment of a session may contain its user's secrets.
     before = _digest_of(path) if path.is_file() else None
     after = "made with the new keys" if content is None else digest(content.encode())
     return Step("update" if before else "create", "file", str(path), write, before=before, after=after)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The links of a session on this host: its tunnel, its overlay, who is behind it, and the rules that guard it."""
+"""The links of a session on this host: its tunnel, its overlay with the entries of peers, and its firewall rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .context import Context, PublicKeys
 
 
 def early_stages(context: Context, public_keys: PublicKeys, nftables: bool) -> list[Stage]:
-    """Return what is missing for other hosts to reach this one, which needs no engine; rules come first."""
+    """Return the missing steps for other hosts to reach this one, which need no engine. Rules come first."""
     return [
         rule_steps(context, nftables),
         tunnel_steps(context, public_keys),
@@ -26,9 +26,9 @@ def early_stages(context: Context, public_keys: PublicKeys, nftables: bool) -> l
 
 
 def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
-    """Return what is missing of the tunnel of an encrypted session on this host; it needs no engine.
+    """Return the missing steps for the tunnel of an encrypted session on this host, which need no engine.
 
-    A link that is there is changed in place, keys included, so that the overlay on it stays.
+    An existing link is changed in place, including its keys, so that the overlay on it stays.
     """
     if context.network is None or context.network.tunnel is None:
         return []
@@ -71,14 +71,14 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
 
 
 def rule_steps(context: Context, nftables: bool) -> Stage:
-    """Return what is missing of the firewall's rules, before there is anything to protect; it needs no engine."""
+    """Return the missing firewall rules, which come before anything that they protect, and need no engine."""
     overlay, is_undecided = tunnel_of(context.record.plan), context.directory.is_undecided
     wanted = firewall_rules.isolation_here(context.plan, overlay, context.host, is_undecided=is_undecided)
     return firewall_rules.rule_steps(wanted, nftables)
 
 
 def link_steps(context: Context) -> Stage:
-    """Return what is missing of the overlay's link on this host; it needs no engine."""
+    """Return the missing steps for the overlay's link on this host, which need no engine."""
     wanted = _vxlan(context)
     if wanted is None:
         return []
@@ -107,7 +107,7 @@ def link_steps(context: Context) -> Stage:
 
 
 def peer_steps(context: Context) -> Stage:
-    """Return what is missing of the link's forwarding and neighbour entries; it needs no engine."""
+    """Return the missing forwarding and neighbour entries of the link, which need no engine."""
     wanted = _vxlan(context)
     if wanted is None:
         return []
@@ -122,7 +122,7 @@ def peer_steps(context: Context) -> Stage:
         return []
 
     def change() -> None:
-        # Read again: the stage before this one may have made the link anew, and then nothing is left on it.
+        # Read again, because the stage before this one may have replaced the link, which is then empty.
         on_forwarding, on_neighbours = link.read_peers(wanted.name)
         link.change_peers(
             wanted.name,
@@ -144,7 +144,7 @@ def peer_steps(context: Context) -> Stage:
 
 
 def _tunnel_endpoint(context: Context, host: str) -> str:
-    """Return where the overlay reaches a host: its address in the tunnel where there is one."""
+    """Return the address at which the overlay reaches a host, which is its address in the tunnel if there is one."""
     host_plan = context.plan.hosts[host]
     return str(host_plan.tunnel_address or host_plan.underlay_address)
 
@@ -152,7 +152,7 @@ def _tunnel_endpoint(context: Context, host: str) -> str:
 def _vxlan(context: Context) -> link.Vxlan | None:
     network = context.network
     if network is None or network.link is None or network.vni is None or network.port is None or network.mtu is None:
-        return None  # on one host a bridge does
+        return None  # a single host only needs a bridge
     tunnel = network.tunnel
     return link.Vxlan(
         name=network.link,

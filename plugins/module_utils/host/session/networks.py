@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The networks that the engine has of a session on this host, and which replica is on which."""
+"""The engine's networks of a session on this host, and the replicas on each of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTION_BRIDGE = "com.docker.network.bridge.name"
 
 
 def network_steps(context: Context, containers: dict[str, dict[str, Any]], link_is_missing: bool) -> Stage:
-    """Return which of the session's networks are to be made, or made anew."""
+    """Return the steps that create or replace networks of the session."""
     found = {network["Name"] for network in context.engine.networks(context.labels)}
     rebooted = link_is_missing and not any(entry["State"] == "running" for entry in containers.values())
     steps = []
@@ -35,7 +35,7 @@ def network_steps(context: Context, containers: dict[str, dict[str, Any]], link_
             undo = partial(context.engine.remove_network, name)
             steps.append(Step("create", "network", name, create, undo, after=choice))
         elif rebooted and choice["driver"] == "macvlan":
-            # The engine lists the network, but its driver gave it up at start, when the link was not there yet.
+            # The engine lists the network, but its driver gave it up at start, when the link did not exist yet.
             renew = partial(_renew_network, context, name, create, list(containers.values()))
             steps.append(Step("renew", "network", name, renew, before="without its link", after=choice))
     return steps
@@ -49,7 +49,7 @@ def _create_network(context: Context, name: str, choice: dict[str, Any]) -> None
 
 
 def _renew_network(context: Context, name: str, create: Callable[[], None], containers: list[dict[str, Any]]) -> None:
-    """Make a network anew that stopped containers refer to."""
+    """Replace a network to which stopped containers refer."""
     for entry in containers:
         if name in entry["NetworkSettings"]["Networks"]:
             context.engine.disconnect_container(entry["Id"], name)
@@ -71,7 +71,7 @@ def _network_choices(context: Context) -> dict[str, dict[str, Any]]:
         if context.network.driver == "vxlan":
             driver, options = "macvlan", {"parent": context.network.link, "macvlan_mode": "bridge"}
         else:
-            # Without an address on the bridge neither the host nor anything routed through it gets in.
+            # Without an address on the bridge, the host and everything that is routed through it have no access.
             bridge = isolation.inner_bridge(context.session.id)
             driver, options = "bridge", {OPTION_BRIDGE: bridge, "com.docker.network.bridge.inhibit_ipv4": "true"}
         choices[context.network.name] = {
@@ -84,11 +84,10 @@ def _network_choices(context: Context) -> dict[str, dict[str, Any]]:
 
 
 def connect_steps(context: Context, containers: dict[str, dict[str, Any]], link_is_missing: bool) -> Stage:
-    """Attach existing containers to the networks of the session where they are not, or not as the plan says.
+    """Attach existing containers to the session's networks if they are not attached, or not as planned.
 
-    Running replicas that are attached, and whose programs do not find the session's address first, get the order that
-    the engine's runtime gives at a start, where this engine has that entry: they were started without it, or somebody
-    changed their network since.
+    If this engine has the runtime entry, attached running replicas whose session address is not the first one get the
+    order that the entry sets at a start. They were started without it, or their network was changed since.
     """
     live = {network["Name"]: network["Id"] for network in context.engine.networks(context.labels)}
     steps = []
@@ -123,13 +122,13 @@ def connect_steps(context: Context, containers: dict[str, dict[str, Any]], link_
 
 
 def _has_another_address(context: Context, replica: Replica, network: str, endpoint: dict[str, Any]) -> bool:
-    """Tell whether the engine knows a container by another address in the session's network than the planned one."""
-    found = endpoint.get("IPAddress") or ""  # one that does not run has none
+    """Return whether the engine has another address for a container in the session's network than planned."""
+    found = endpoint.get("IPAddress") or ""  # a container that does not run has none
     return context.network is not None and network == context.network.name and found not in ("", str(replica.address))
 
 
 def _out_of_order(context: Context, entry: dict[str, Any], replica: Replica) -> int:
-    """Return the first process of a replica that lost what the engine's entry is to give it; 0 where it has it."""
+    """Return the first process of a replica that has lost the order of the engine's entry. 0 if it has it."""
     if not has_entry(context):
         return 0
     pid, address = _pid(context, entry["Id"]), str(replica.address)
@@ -141,7 +140,7 @@ def _out_of_order(context: Context, entry: dict[str, Any], replica: Replica) -> 
 
 
 def _without_interface(context: Context, attached: dict[str, Any], replica: Replica, pid: int) -> list[str]:
-    """Return the networks that a replica is on for the engine, and of which it has no interface."""
+    """Return the networks to which the engine has attached a replica, but for which it has no interface."""
     found = link.addresses_of(pid)
     wanted = {name: attached[name]["IPAddress"] for name in _network_choices(context)}
     if context.network is not None:
@@ -150,16 +149,16 @@ def _without_interface(context: Context, attached: dict[str, Any], replica: Repl
 
 
 def has_entry(context: Context) -> bool:
-    """Tell whether replicas of the session on this host start by the engine's entry that puts their address first."""
+    """Return whether replicas of the session on this host start with the engine's runtime entry."""
     return context.network is not None and context.once(
         "engine has runtime", lambda: RUNTIME in context.engine.runtimes()
     )
 
 
 def put_in_order(context: Context, container: str, replica: Replica) -> None:
-    """Do to a running replica what a start by the engine's entry does; its processes and connections are not touched.
+    """Apply the order of the engine's entry to a running replica. Its processes and connections are not changed.
 
-    Nothing is done where it does not run, or is not on both networks yet. Raises LinkError and OSError.
+    Nothing is done if it does not run or is not on both networks yet. Raises LinkError and OSError.
     """
     found = context.engine.inspect(container) or {}
     if context.network is None or not found["State"]["Running"]:
@@ -168,7 +167,7 @@ def put_in_order(context: Context, container: str, replica: Replica) -> None:
     inward, outward = networks.get(context.network.name), networks.get(context.egress.name)
     if not inward or not outward or {str(replica.address), outward["IPAddress"]} - link.addresses_of(pid).keys():
         return
-    # A bridge learns MACs by itself; those of an overlay are in the entries of all hosts.
+    # A bridge learns MACs by itself. Those of an overlay are in the entries of all hosts.
     mac = str(replica.mac) if context.network.driver == "vxlan" else inward["MacAddress"]
     link.ensure_interface(pid, str(replica.address), context.network.interface, mac)
     link.ensure_interface(pid, outward["IPAddress"], EGRESS_INTERFACE, outward["MacAddress"])
@@ -176,13 +175,13 @@ def put_in_order(context: Context, container: str, replica: Replica) -> None:
 
 
 def _connect(context: Context, entry: dict[str, Any], replica: Replica, network: str, one_by_one: Lock) -> None:
-    """Give a container a new endpoint in *network*; the processes of a running one are not touched."""
+    """Give a container a new endpoint in *network*. The processes of a running one are not affected."""
     with one_by_one:
         found = context.engine.inspect(entry["Id"]) or {}
         if network in found["NetworkSettings"]["Networks"]:
             context.engine.disconnect_container(entry["Id"], network)
         pid, interface = found["State"]["Pid"], None
-        # The engine does not find an interface that was given its name here before, and leaves it behind.
+        # The engine does not find an interface that was renamed here before, and leaves it behind.
         if context.network is not None and network == context.network.name and found["State"]["Running"]:
             interface = context.network.interface
             link.delete_interface(pid, str(replica.address))
@@ -192,8 +191,8 @@ def _connect(context: Context, entry: dict[str, Any], replica: Replica, network:
                     link.delete_interface(pid, address)
         context.engine.connect_container(entry["Id"], network, endpoints(context, replica)[network])
         if interface is not None:
-            # Engines count on, so the new interface is eth2 although everything was told eth1, and engine 28 gives it
-            # a MAC of its own choice whatever it is asked.
+            # # Engines continue to count, so the new interface is eth2 although eth1 was requested everywhere, and
+            # engine 28 chooses its MAC itself, whatever was requested.
             link.ensure_interface(pid, str(replica.address), interface, str(replica.mac))
         if has_entry(context):
             put_in_order(context, entry["Id"], replica)
@@ -204,7 +203,7 @@ def _pid(context: Context, container: str) -> int:
 
 
 def endpoints(context: Context, replica: Replica) -> dict[str, dict[str, Any]]:
-    """Return what the engine is told of a replica's interfaces, by network."""
+    """Return the engine's settings for a replica's interfaces, by network."""
     endpoints = {context.egress.name: context.engine.endpoint(EGRESS_INTERFACE)}
     if context.network is not None:
         endpoints[context.network.name] = context.engine.endpoint(

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A session's record on this host, and the place that it holds here."""
+"""A session's record on this host, and its reservation here."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .context import Context
 
 
 def place_steps(context: Context, found: Mapping[str, object], check_mode: bool) -> Stage:
-    """Return what has to be reserved before a replica of a session that runs is made: one step or none.
+    """Return the step to reserve resources before a replica of a running session is created, if any.
 
-    found: what is there of its containers. Raises EngineError and LedgerError where a replica that is missing has no
-    place: it is neither held nor free any more.
+    found: its existing containers. Raises EngineError and LedgerError if the resources of a missing replica are neither
+    held nor free any more.
     """
     claim = claim_of(context.plan, context.host)
     held = context.ledger.read()
@@ -51,10 +51,10 @@ def place_steps(context: Context, found: Mapping[str, object], check_mode: bool)
 
 
 def _require_place(context: Context, claim: Claim, held: Ledger, is_partly_there: bool) -> None:
-    """Refuse to bring back replicas of whose place nothing is held any more, and which is not free.
+    """Reject replicas whose reservation was lost and whose resources are not free.
 
-    Where nobody says what room there is, or the session still has a part of its place, only what others have by
-    name is in the way.
+    If the capacity is unknown, or the session still has a part of its reservation, only named resources of other
+    sessions block it.
     """
     untracked = labelled_claims(context.engine.session_containers())
     if context.allocatable is not None and (context.arriving or not is_partly_there):
@@ -69,10 +69,10 @@ def _require_place(context: Context, claim: Claim, held: Ledger, is_partly_there
 
 
 def record_steps(context: Context) -> Stage:
-    """Return what is missing of the record of a session that runs: one step or none.
+    """Return the step for the record of a running session, if any.
 
-    Undone, as when the lease was given back before it could be committed, the record says again that the session is
-    being started: nothing else tells that what remains of it is half a session.
+    If the step is undone, such as when the lease was released before it could be committed, the record has the status
+    of a session that is being started again. Nothing else shows that the rest of it is incomplete.
     """
     wanted = started(context.record)
     found = context.directory.read_record()
@@ -80,7 +80,7 @@ def record_steps(context: Context) -> Stage:
         return []
     undo = None if found is None else partial(context.directory.write_record, found)
     if found is not None and found.status == PREPARING:
-        found = None  # it stands for this very launch
+        found = None  # it belongs to this launch
     return [
         Step(
             "update" if found else "create",
@@ -95,9 +95,9 @@ def record_steps(context: Context) -> Stage:
 
 
 def commit_steps(context: Context, is_amended: bool) -> Stage:
-    """Make the reservation last as long as the session; a ledger that lost it gets it back.
+    """Make the reservation last as long as the session. If the ledger has lost it, it is restored.
 
-    What the session does not need any more is free afterwards. is_amended: whether `place_steps` reserve before.
+    What the session no longer needs is released. is_amended: whether `place_steps` reserve before.
     """
     session_id = context.session.id
     held = context.ledger.read().get(session_id)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The SSH server of each replica of this host, and what OpenSSH needs of a container to run there."""
+"""The SSH server of each replica of this host, and what OpenSSH needs in a container."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from .context import Context, PublicKeys
 SSH_MOUNT = f"{places.DIRECTORY}/ssh"
 
 DEFAULT_PORT = 22
-"""Where clients look for a server that are told a name alone."""
+"""Default port of clients."""
 
 OWN_SERVERS = ("/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/sbin/dropbear", "/usr/bin/dropbear")
-"""Programs that listen on the usual port when an image starts them."""
+"""Programs that listen on the default port if an image starts them."""
 
 MADE_FOR = "# Made for session"
-"""How files begin that we make in a home; an image that was committed from a replica has those of another session."""
+"""First line of our files in a home. An image that was committed from a replica has those of another session."""
 
 LISTENING_SECONDS = 2.0
-"""For how long a server that was just started may not listen yet."""
+"""Seconds until a server has to listen after its start."""
 
 SERVER_ENVIRONMENT = {"LD_PRELOAD": "", "LD_AUDIT": "", "OPENSSL_CONF": "/dev/null", "GSS_MECH_CONFIG": "/dev/null"}
-"""What an image sets for its own programs must not reach the SSH server, which has its own loader and libraries."""
+"""Variables of an image that must not reach the SSH server, which has its own loader and libraries."""
 
 
 def key_files(context: Context, name: str) -> list[Path]:
@@ -53,12 +53,12 @@ def key_files(context: Context, name: str) -> list[Path]:
 
 
 def is_login_server(context: Context, replica: Replica) -> bool:
-    """Tell whether the session's owner logs in to this replica from outside."""
+    """Return whether the session's owner can log in to this replica from outside."""
     return context.plan.ssh_port is not None and replica.rank == 0
 
 
 def start_server(context: Context, container: str, replica: Replica) -> None:
-    """Start the SSH server of a replica that runs, beside the image's own program, as the image's user."""
+    """Start the SSH server of a running replica next to the image's own program, as the image's user."""
     command = [places.SERVER, "-f", f"{SSH_MOUNT}/sshd_config"]
     if replica.address is not None and not has_own_server(context, container, replica):
         command += ["-o", f"ListenAddress={replica.address}:{DEFAULT_PORT}"]
@@ -71,7 +71,7 @@ def start_server(context: Context, container: str, replica: Replica) -> None:
 
 
 def in_the_way(engine: Engine, container: str) -> str:
-    """Return, in a sentence after a blank, what of a replica's own files may keep its user from logging in."""
+    """Return which files of a replica may prevent its user from logging in, as a sentence after a space."""
     from .. import ssh_runtime
 
     try:
@@ -90,7 +90,7 @@ def in_the_way(engine: Engine, container: str) -> str:
 
 
 def has_own_server(context: Context, container: str, replica: Replica) -> bool:
-    """Tell whether an image may start a server of its own on the usual port, which then is its own.
+    """Return whether an image may start its own server on the default port, which then belongs to it.
 
     container: of the image.
     """
@@ -110,16 +110,17 @@ def _has_server(context: Context, container: str) -> bool:
 
 
 def examination_prefix(session_id: str) -> str:
-    """Return how the names of the containers begin in which the images of a session are examined."""
+    """Return the prefix of the names of containers in which the images of a session are examined."""
     return f"cc-{session_id[:8]}-image-"
 
 
 def places_in_image(context: Context, replica: Replica, targets: Iterable[str]) -> dict[str, str]:
-    """Return where mounts at *targets* belong in the replica's image, the links on their way followed.
+    """Return where mounts at *targets* belong in the replica's image, with links resolved.
 
-    An engine that starts a container with a mount behind an absolute link may read and write no file in it
-    (`Engine.image_files`), and does with a mount where the link leads. A folder that the image makes a volume keeps its
-    name, by which the engine knows that a mount takes the volume's place. What was found in an image is kept.
+    If a mount of a container is behind an absolute link, the engine may be unable to read and write files in it
+    (`Engine.image_files`). With a mount at the target of the link it can. A directory that the image declares as a
+    volume keeps its name, because the engine uses the name to detect that a mount replaces the volume. The results for
+    an image are stored.
     """
     wanted = tuple(targets)
     image = context.image_of(replica)
@@ -154,17 +155,17 @@ def places_in_image(context: Context, replica: Replica, targets: Iterable[str]) 
 
 
 def server_steps(context: Context, found: dict[str, Any], replica: Replica, public_keys: PublicKeys, pid: int) -> Stage:
-    """Start the SSH server of a running replica where it is gone, as after a restart by somebody else.
+    """Start the SSH server of a running replica if it is missing, such as after a restart by another program.
 
-    One that answers with another key than the replica has by now is ended first: from OpenSSH 9.8 on it reads its
-    key when it begins, older ones read it for each login. One that was started after its key was last written is not
-    asked: each answer takes a handshake. Its configuration, with the variables of logins, every server reads when it
-    begins. Logins that are open go on.
+    A server that answers with another key than the replica's current one is ended first. From OpenSSH 9.8 on, it reads
+    its key when it starts, and older ones read it for each login. A server that was started after its key was last
+    written is not checked, because each check takes a handshake. Every server reads its configuration, with the
+    variables of logins, when it starts. Open logins continue.
     """
     if not context.has_ssh or replica.name not in public_keys:
         return []
     place = (replica.address, SSH_PORT) if replica.address is not None else (EVERY_ADDRESS, LOGIN_PORT)
-    wanted = public_keys[replica.name]["host"]  # None for one that check mode keeps from being made
+    wanted = public_keys[replica.name]["host"]  # None for a key that check mode does not create
     if pid in context.server_starts:
         _await_listening(pid, place)
     start = partial(start_server, context, found["Id"], replica)
@@ -190,14 +191,14 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
 
 
 def _await_listening(pid: int, place: tuple[str, int]) -> None:
-    """Give a server that runs the time to listen: OpenSSH leaves whoever starts it before it does (sshd(8))."""
+    """Wait until a running server listens, because OpenSSH returns to its caller before it does (sshd(8))."""
     deadline = time.monotonic() + LISTENING_SECONDS
     while not listens(pid, *place) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
 def _is_newer_than_its_key(context: Context, replica: Replica, pid: int) -> bool:
-    """Tell whether a server runs in the container of process *pid* that has read the key that is there now."""
+    """Return whether a server with the current key runs in the container of process *pid*."""
     key = context.directory.replica(replica.name) / "ssh" / ssh_keys.HOST_KEY
     try:
         return key.stat().st_ctime < context.server_starts.get(pid, 0.0)
@@ -217,15 +218,15 @@ def _was_written_since(context: Context, pid: int, file: Path) -> bool:
 
 
 def server_parts(context: Context) -> dict[str, str]:
-    """Return the settings that name the programs this host's SSH server consists of; none for an older one."""
+    """Return the settings with the paths of the programs of this host's SSH server. Empty for an older one."""
     return {name: path for name, path in places.SERVER_PARTS.items() if _is_in_runtime(path)}
 
 
 @dataclass(frozen=True)
 class Login:
-    """Whom a replica's image runs as, and what a container of it lacks for a login as that user.
+    """The user of a replica's image, and what is missing in its container for a login as that user.
 
-    known: the accounts as they are with what is lacking.
+    known: the accounts, with the missing ones added.
     """
 
     uid: int
@@ -235,10 +236,10 @@ class Login:
 
 
 def login_of(context: Context, container: str, replica: Replica, user: str) -> Login:
-    """Return what SSH needs in a container that was never started, for the *user* its image runs as.
+    """Return what SSH needs in a container that was never started, for the *user* of its image.
 
-    Such containers of one image and with the same mounts are alike, and each look into one takes the engine long, so
-    that one of them stands for all.
+    Such containers of one image with the same mounts are identical, and reading from one takes the engine long.
+    Therefore one of them represents all.
     """
     home = context.environments[replica.name].get("HOME") or context.image_environment(replica).get("HOME") or ""
     key = (context.image_of(replica), user, home, repr(replica.mounts))
@@ -246,20 +247,20 @@ def login_of(context: Context, container: str, replica: Replica, user: str) -> L
 
 
 def _examine(context: Context, container: str, replica: Replica, user: str, home: str) -> Login:
-    """Look for what a container lacks. What the request mounts over is not the container's and stays as it is.
+    """Find what is missing in a container. Paths below mounts of the request do not belong to it and are not changed.
 
-    home: what the replica's environment says; empty where that says nothing.
+    home: from the replica's environment. Empty if it is not set there.
     """
     engine = context.engine
     passwd = engine.read_file(container, accounts.PASSWD)
     uid, gid = image_user(passwd, user)
-    # An image may have links to what is mounted, or where it is mounted: the engine would follow them, and write as
-    # root what is not the container's.
+    # # An image may have links to mounts or at their paths. The engine would follow them, and write as root to files
+    # outside the container.
     link_at = cache(partial(engine.link_at, container))
     targets = [places.DIRECTORY, places.RUNTIME, *(mount["target"] for mount in replica.mounts)]
     mounted = [paths.places_on(target, link_at)[-1] for target in targets]
     own_place = partial(paths.place_outside, mounted=mounted, link_at=link_at)
-    # The engine starts a program for each file, which takes longer than all looks.
+    # The engine starts a program for each file, which takes longer than all checks.
     found = accounts.Accounts(passwd, engine.read_file(container, accounts.SHADOW) if uid == 0 else None)
     shell = "/bin/sh" if engine.has_path(container, "/bin/sh") else places.SHELL
     has = accounts.shell_of(found, uid)
@@ -280,16 +281,16 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     home_place = own_place(home) if context.network is not None and home.startswith("/") else None
     if home_place is not None and engine.has_path(container, home_place):
         lacking += _for_other_clients(context, container, replica, home_place, (uid, gid), own_place)
-    # Whatever the image has there or on the way, and a mount, stays as it is.
+    # Anything that the image has at this path or above it, and a mount, is not changed.
     if context.network is not None and own_place(places.JOB_HOSTFILE) == places.JOB_HOSTFILE:
         lacking += _for_deepspeed(engine, container)
     return Login(uid, gid, wanted, tuple(lacking))
 
 
 def _for_deepspeed(engine: Engine, container: str) -> list[Entry]:
-    """Return the list of replicas where DeepSpeed's launcher looks for it, unless the image has anything there.
+    """Return the list of replicas at the path of DeepSpeed's launcher, unless the image has anything there.
 
-    An image that has a file in the folder's place is left alone.
+    An image with a file in place of the directory is not changed.
     """
     folder, path = os.path.dirname(places.JOB_HOSTFILE), places.JOB_HOSTFILE
     has_folder = engine.is_folder(container, folder)
@@ -307,10 +308,10 @@ def _for_other_clients(
     ids: tuple[int, int],
     own_place: Callable[[str], str | None],
 ) -> list[Entry]:
-    """Return what clients read that know no /etc/ssh, such as asyncssh, paramiko and libssh, where there is none yet.
+    """Return missing files for clients that do not read /etc/ssh, such as asyncssh, paramiko and libssh.
 
-    They are the user's own files, plain ones: programs append to them. own_place: returns the place of a path, None
-    for one that is not the container's.
+    They are plain files of the user, to which programs append. own_place: returns the real path, None if it does not
+    belong to the container.
     """
     engine = context.engine
     folder = own_place(f"{home}/.ssh")
@@ -361,12 +362,12 @@ def image_user(passwd: str | None, user: str) -> tuple[int, int]:
 
 
 def search_path(context: Context, replica: Replica) -> str:
-    """Return the replica's PATH: launchers, the user's or the image's own, the SSH client for images without one."""
+    """Return the replica's PATH: launchers, then the user's or the image's PATH, then the SSH client."""
     own = context.environments[replica.name].get("PATH") or context.image_environment(replica).get("PATH")
     last = f":{places.SLURM}" if context.plan.request.get("slurm_variables") else ""
     return f"{places.LAUNCHERS}:{own or environment.DEFAULT_PATH}:{places.RUNTIME}/bin{last}"
 
 
 def _is_in_runtime(path: str) -> bool:
-    """Tell whether this host's SSH runtime has what a replica sees at *path*."""
+    """Return whether this host's SSH runtime contains what a replica sees at *path*."""
     return os.path.exists(places.RUNTIME_ON_HOST + path[len(places.RUNTIME) :])

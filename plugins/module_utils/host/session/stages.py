@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The order in which a host makes what it owes a session, and compares before: the stages, and nothing else."""
+"""The stages in which a host compares and creates its part of a session, in their order."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def session_stages(
     roles: Collection[str] | None = None,
     containers_too: bool = True,
 ) -> list[Stage]:
-    """Compare the host with its part of the plan and return the steps that are missing, stage by stage.
+    """Compare the host with its part of the plan and return the missing steps, stage by stage.
 
-    public_keys: of every replica of the session; they may be empty in check mode, before the keys exist. In check mode
-    the session that this one replaces is still there, so its containers are not in the way. roles: those whose
-    containers are made alone, as others come later; the session does not run then. containers_too: False for what
-    others are to find changed before any container is: who is a peer, and what this host keeps out. Raises EngineError
-    when a container of the same name belongs to somebody else, or the session's place is taken.
+    public_keys: of every replica of the session. They may be empty in check mode, before the keys exist. In check mode
+    the session that this one replaces still exists, so its containers do not block this one. roles: the only ones whose
+    containers are created, if others come later. The session does not run then. containers_too: False for changes that
+    other hosts need before any container changes: the peers, and what this host keeps out. Raises EngineError if a
+    container of the same name belongs to another owner, or the session's resources are taken.
     """
     found = {
         entry["Labels"][docker_engine.LABEL_REPLICA]: entry
@@ -46,9 +46,9 @@ def session_stages(
     stages = [
         containers.foreign_steps(context, set(found), check_mode),
         place,
-        # Of a change first: what finds half of it can finish it then.
+        # First for a change, so that a later run that finds an incomplete change can finish it.
         record_steps if context.amendment is not None else [],
-        # Their programs end with the network that they had.
+        # Their programs end together with their old network.
         containers.surplus_steps(context, found),
         links.rule_steps(context, context.engine.uses_nftables()),
         files.file_steps(context, public_keys),
