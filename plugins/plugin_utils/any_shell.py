@@ -25,10 +25,10 @@ def for_any_shell(script: str) -> str:
 
 
 def with_input(script: str, content: bytes | None) -> tuple[str, bytes | None]:
-    """Return the command for a script of any length, and the standard input that it takes with *content*.
+    """Return the command for a script of any length, and its standard input with *content*.
 
-    A script that does not fit into the command is the first line of the input, which `read` takes byte by byte, so
-    that the rest is the script's.
+    A script that does not fit into the command is the first line of the input. `read` reads it byte by byte, so that
+    the rest is left for the script.
     """
     packed = _packed(script)
     if len(packed) <= LONGEST_ARGUMENT:

@@ -29,9 +29,9 @@ class Decisions:
         self._play = play
 
     def shown(self, result: Any) -> Mapping[str, Any] | None:
-        """Return what a result shows of a decision; None where it is of another task, or shows nothing.
+        """Return the visible part of a decision in a result. None if it belongs to another task or shows nothing.
 
-        What it does not show is there for `read` when the next task begins.
+        `read` returns the rest when the next task begins.
         """
         if str(result._task.action) != DECISION:
             return None

@@ -32,9 +32,9 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Program:
-    """digest: of the sources, in hexadecimal. place: of this run of Ansible, where the archive of the sources lies.
+    """digest: of the sources, in hexadecimal. place: path of the archive of the sources in this run of Ansible.
 
-    folder: where hosts keep it.
+    folder: where hosts store it.
     """
 
     digest: str

@@ -18,9 +18,9 @@ ENCRYPTED = ("AnsibleVaultEncryptedUnicode", "EncryptedString")
 
 
 def plain(value: Any) -> Any:
-    """Return a value without what Ansible adds to the types of Python, whatever is in it decrypted.
+    """Return a value without Ansible's additions to the types of Python, and with everything in it decrypted.
 
-    Raises AnsibleError where it cannot be decrypted.
+    Raises AnsibleError if it cannot be decrypted.
     """
     if isinstance(value, Mapping):
         return {plain(key): plain(item) for key, item in value.items()}

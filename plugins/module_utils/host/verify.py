@@ -110,11 +110,11 @@ def wait_until_ready(
     check: Callable[[], None] = lambda: None,
     healthy: bool = False,
 ) -> list[dict[str, Any]]:
-    """Wait until replicas run and listen where their role says so; return what `verify` begins with.
+    """Wait until replicas run, and listen if their role requires it. Return the initial results for `verify`.
 
-    deadline: of the monotonic clock. waits: whether one that runs may take until then to get ready. check: as in
-    `verify`. healthy: whether those of roles that others come after have to be healthy as well, by their image's check.
-    Raises VerificationFailed, and PeersSilent where one is not ready that is not waited for.
+    deadline: of the monotonic clock. waits: whether a running replica may take until then to get ready. check: as in
+    `verify`. healthy: whether replicas whose roles start before others also have to be healthy, by their image's check.
+    Raises VerificationFailed, and PeersSilent if a replica that is not waited for is not ready.
     """
     ports = {role["name"]: role.get("ready_port") for role in plan.request["roles"]}
     awaited = {name for role in plan.request["roles"] for name in role.get("after", ())} if healthy else set()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Booting a lab host: a process in namespaces of its own which mounts the host's disk and becomes its init."""
+"""Boot a lab host: a process in its own namespaces, which mounts the host's disk and becomes its init."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from . import cgroups
 from .system import LabError
 
-# From linux/sched.h and linux/mount.h; Python has them from 3.12 on only, and mount(2) not at all.
+# From linux/sched.h and linux/mount.h. Python has them only from 3.12 on, and does not have mount(2).
 _NEWNS, _NEWUTS, _NEWIPC, _NEWPID, _NEWNET = 0x00020000, 0x04000000, 0x08000000, 0x20000000, 0x40000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT = 1, 2, 4, 8, 32
 _BIND, _REC, _PRIVATE = 4096, 16384, 1 << 18
@@ -30,7 +30,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse", "net/tun
 
 @dataclasses.dataclass(frozen=True)
 class BootPlan:
-    """All that the first process of a host needs to know.
+    """The settings for the first process of a host.
 
     `binds` maps a path on the host to a directory of this machine and whether it is read-only; `files` maps a path on
     the host to its content and mode, written before init starts.
@@ -51,9 +51,9 @@ class BootPlan:
 
 
 def boot(plan: BootPlan) -> int:
-    """Start the host's init and return its process id here. Raises LabError when it could not be started.
+    """Start the host's init and return its process id here. Raises LabError if it could not be started.
 
-    The process is detached from the caller: another session, no open files, control groups of its own.
+    The process is detached from the caller: another session, no open files, its own control groups.
     """
     for folder in ("root", "upper", "work"):
         os.makedirs(f"{plan.directory}/{folder}", mode=0o755, exist_ok=True)
@@ -218,7 +218,7 @@ def _close_on_exec(descriptor: int) -> None:
 
 
 def clear_disk(directory: str) -> None:
-    """Remove a host's folder with its disk."""
+    """Remove a host's directory with its disk."""
     shutil.rmtree(directory, ignore_errors=True)
     if os.path.isdir(directory):
         # A process that was just killed may still have been writing.

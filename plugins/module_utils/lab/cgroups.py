@@ -38,7 +38,7 @@ def enter(group: str) -> None:
         for part in (*group.split("/"), "init"):
             path = f"{path}/{part}"
             os.makedirs(path, exist_ok=True)
-            # Also where it was there: another host of a lab may have made it just now, and not come to this yet.
+            # Also if it existed, because another host of a lab may have created it just now and not done this yet.
             _inherit_cpuset(path)
         with open(f"{path}/cgroup.procs", "w", encoding="ascii") as stream:
             stream.write(str(os.getpid()))
@@ -54,12 +54,12 @@ def _inherit_cpuset(path: str) -> None:
 
 
 def existing(group: str) -> list[str]:
-    """Return the mount points of the hierarchies which have the group."""
+    """Return the mount points of the hierarchies that have the group."""
     return [mount for mount in hierarchies() if os.path.isdir(f"{mount}/{group}")]
 
 
 def remove(group: str) -> bool:
-    """Remove a group and all below it in every hierarchy; return whether there was one.
+    """Remove a group and all below it in every hierarchy. Return whether there was one.
 
     The processes in it must have been killed; the kernel may need a moment to forget them.
     """

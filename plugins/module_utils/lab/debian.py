@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Root file systems made of Debian packages, built by mmdebstrap and kept in a cache."""
+"""Root file systems from Debian packages, built by mmdebstrap and kept in a cache."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .system import LabError, locked, run, write_file
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 REPOSITORY = "/var/cache/lab-packages"
-"""Where a lab host finds the packages it may install: it has no way out to a mirror."""
+"""Path of the packages that a lab host may install, because it cannot reach a mirror."""
 
 _BUILDER = 1
-"""Raise it when a change of this file must rebuild trees that are already in somebody's cache."""
+"""Increase it when a change of this file requires a rebuild of trees that are already in a cache."""
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _RELEASE = re.compile(r"[a-z]+")
@@ -49,9 +49,9 @@ path-exclude=/usr/share/locale/*
 
 @dataclasses.dataclass(frozen=True)
 class TreeRecipe:
-    """What a base tree is made of.
+    """The recipe of a base tree.
 
-    `packages` are installed; `offered` and what they depend on only lie in the tree's own package repository.
+    `packages` are installed. `offered` and their dependencies are only in the tree's own package repository.
     """
 
     release: str
@@ -64,18 +64,18 @@ class TreeRecipe:
 
     @property
     def key(self) -> str:
-        """Name of the tree in the cache: another recipe gives another tree."""
+        """Name of the tree in the cache. Another recipe gives another tree."""
         return f"{self.release}-{fingerprint([_BUILDER, dataclasses.asdict(self)])}"
 
 
 def fingerprint(recipe: object) -> str:
-    """Return twelve hexadecimal digits which stand for a recipe."""
+    """Return twelve hexadecimal digits that identify a recipe."""
     text = json.dumps(recipe, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def check_source(release: str, mirror: str, packages: Iterable[str]) -> None:
-    """Raise LabError for a release, mirror or package name which cannot be one; they reach a shell in the builder."""
+    """Raise LabError for an invalid release, mirror or package name, because they reach a shell in the builder."""
     if not _RELEASE.fullmatch(release):
         raise LabError(f"lab_release is '{release}'; it must be the code name of a Debian release, such as bookworm.")
     if not _MIRROR.fullmatch(mirror):
@@ -88,7 +88,7 @@ def check_source(release: str, mirror: str, packages: Iterable[str]) -> None:
 def find_mirror(sources: Iterable[str]) -> str:
     """Return the Debian mirror named first in the texts of apt source files, or Debian's own.
 
-    Both formats of sources.list(5) are read; a mirror counts when its path ends in /debian.
+    Both formats of sources.list(5) are read. A mirror counts if its path ends in /debian.
     """
     for text in sources:
         for line in text.splitlines():
@@ -101,7 +101,7 @@ def find_mirror(sources: Iterable[str]) -> str:
 
 
 def machine_mirror() -> str:
-    """Return the Debian mirror which this machine itself uses, or Debian's own."""
+    """Return the Debian mirror that this machine itself uses, or Debian's own."""
     folder = "/etc/apt/sources.list.d"
     paths = ["/etc/apt/sources.list"]
     if os.path.isdir(folder):
@@ -115,7 +115,7 @@ def machine_mirror() -> str:
 
 
 def machine_apt_options() -> list[str]:
-    """Return the settings by which this machine's own apt reaches mirrors and judges their age."""
+    """Return the settings with which this machine's own apt reaches mirrors and checks their age."""
     done = run(["apt-config", "dump", "--no-empty", "--format", "%f %v%n"], check=False)
     return apt_options(done.stdout.splitlines())
 
@@ -143,8 +143,8 @@ def bootstrap(
 ) -> None:
     """Run mmdebstrap with `destination` a directory or a .tar file.
 
-    It runs in a process namespace of its own which ends when this process ends, however that happens, so that a killed
-    run leaves no builder behind. `hook` is the text of a shell script that gets the tree's root as its only argument.
+    It runs in its own process namespace, which ends when this process ends for any reason, so a killed run leaves no
+    builder behind. `hook` is the text of a shell script whose only argument is the tree's root.
     """
     arguments = [
         *("setpriv", "--pdeathsig", "KILL"),
@@ -159,25 +159,25 @@ def bootstrap(
     if hook:
         path = f"{scratch}/hook"
         write_file(path, hook, 0o700)
-        # With the variant extract mmdebstrap stops before it customizes, so the hook runs as soon as all is unpacked.
+        # With the variant extract, mmdebstrap stops before it customizes, so the hook runs as soon as all is unpacked.
         arguments.append(f"--{'extract' if variant == 'extract' else 'customize'}-hook={path}")
     run([*arguments, release, destination, f"deb {mirror} {release} main"])
 
 
 def has_tree(cache: str, recipe: TreeRecipe) -> bool:
-    """Say whether the cache holds the finished tree."""
+    """Return whether the cache contains the finished tree."""
     return os.path.isdir(tree_path(cache, recipe))
 
 
 def tree_path(cache: str, recipe: TreeRecipe) -> str:
-    """Return where the finished tree lies."""
+    """Return the path of the finished tree."""
     return f"{cache}/trees/{recipe.key}"
 
 
 def build_tree(cache: str, recipe: TreeRecipe) -> bool:
-    """Build a base tree unless the cache has it; return whether it was built.
+    """Build a base tree if it is not in the cache. Return whether it was built.
 
-    A tree gets its name only when it is complete, so what a killed build leaves is never taken for one.
+    A tree gets its name only when it is complete, so the remains of a killed build are never used.
     """
     path = tree_path(cache, recipe)
     with locked(f"{cache}/locks/{recipe.key}"):

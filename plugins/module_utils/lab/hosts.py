@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The life of a lab host: made, booted, cut off from power, removed."""
+"""Create, boot, power off and remove lab hosts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHARED = re.compile(r"(/[A-Za-z0-9_.-]+)+")
 
 @dataclasses.dataclass(frozen=True)
 class HostSettings:
-    """What a host is made of; a host keeps its settings until it is removed."""
+    """The settings of a host, which do not change until it is removed."""
 
     tree: str
     address: str
@@ -43,16 +43,16 @@ class HostSettings:
 
 
 def state(host: HostNames) -> str:
-    """Return 'running', 'off' (its disk is there, nothing runs) or 'absent'."""
+    """Return 'running', 'off' (its disk exists, nothing runs) or 'absent'."""
     if processes.running(host) is not None:
         return "running"
     return "off" if os.path.isdir(host.directory) else "absent"
 
 
 def ensure_running(host: HostNames, settings: HostSettings, seconds: float, check_mode: bool) -> bool:
-    """Make a host and boot it, whichever of both is needed; return whether anything was.
+    """Create a host and boot it, as far as needed. Return whether anything was needed.
 
-    Raises LabError when the host is there with other settings, or does not answer on port 22 within `seconds`.
+    Raises LabError if the host exists with other settings, or does not answer on port 22 within `seconds`.
     """
     with locked(host.lab.lock, shared=True), locked(f"{host.lab.lock}.{host.name}"):
         settings = _settings_of(host, settings)
@@ -65,13 +65,13 @@ def ensure_running(host: HostNames, settings: HostSettings, seconds: float, chec
 
 
 def _settings_of(host: HostNames, settings: HostSettings) -> HostSettings:
-    """Return the settings to boot with: those asked for on the tree that the host has, if there is a host."""
+    """Return the settings for the boot: the requested ones, with the tree of the host if it exists."""
     text = read_file(f"{host.directory}/settings.json")
     if text is None:
         return settings
     current = json.loads(text)
     wanted = json.loads(json.dumps(dataclasses.asdict(settings)))
-    # A newer recipe of the same release is for new hosts; this one stays on the tree that its disk was laid on.
+    # A newer recipe of the same release is for new hosts. This one keeps the tree of its disk.
     for values in (current, wanted):
         values["release"] = os.path.basename(values["tree"]).partition("-")[0]
     different = sorted(key for key in wanted if key != "tree" and current.get(key) != wanted[key])
@@ -111,12 +111,12 @@ def _boot(host: HostNames, settings: HostSettings) -> None:
     )
     processes.record_running(host, pid)
     if made_now:
-        # Last of all: what was killed before this line is made anew from the start.
+        # Last step. A host that was killed before this line is created again from the start.
         write_file(f"{host.directory}/settings.json", json.dumps(dataclasses.asdict(settings)))
 
 
 def _clean_remains(host: HostNames) -> None:
-    """Clear what a power cut or a killed run of this module left."""
+    """Remove what a power cut or a killed run of this module left."""
     processes.kill(host.directory)
     cgroups.remove(host.cgroup)
     if os.path.isdir(host.directory) and not os.path.exists(f"{host.directory}/settings.json"):
@@ -124,7 +124,7 @@ def _clean_remains(host: HostNames) -> None:
 
 
 def _lab_key(lab: Lab) -> str:
-    """Return the public key which opens every host of the lab; the pair is made with the first host."""
+    """Return the public key for logging in to the lab's hosts. The pair is created with the first host."""
     with locked(f"{lab.lock}.key"):
         os.makedirs(os.path.dirname(lab.key), mode=0o700, exist_ok=True)
         public = read_file(f"{lab.key}.pub")
@@ -135,7 +135,7 @@ def _lab_key(lab: Lab) -> str:
 
 
 def _first_files(host: HostNames, settings: HostSettings, authorized: str) -> Mapping[str, tuple[str, int]]:
-    """Return what the lab writes on a new host's disk, as an installer does."""
+    """Return the files that the lab writes on a new host's disk, as an installer does."""
     key = f"{host.directory}/host_key"
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"root@{host.name}", "-f", key], stdin="y\n")
     private, public = read_file(key) or "", read_file(f"{key}.pub") or ""
@@ -146,15 +146,16 @@ def _first_files(host: HostNames, settings: HostSettings, authorized: str) -> Ma
     return {
         "/etc/hostname": (f"{host.name}\n", 0o644),
         "/etc/hosts": (f"127.0.0.1 localhost\n{settings.address} {host.name}\n", 0o644),
-        # The lab has no name server. The host's own address refuses at once, and keeps the engine from asking others.
+        # # The lab has no name server. The host's own address rejects queries at once, and keeps the engine from other
+        # servers.
         "/etc/resolv.conf": (f"nameserver {settings.address}\n", 0o644),
         "/etc/fstab": ("cgroup /sys/fs/cgroup none noauto 0 0\n", 0o644),
         "/etc/ssh/ssh_host_ed25519_key": (private, 0o600),
         "/etc/ssh/ssh_host_ed25519_key.pub": (public, 0o644),
         "/root/.ssh/authorized_keys": (authorized, 0o600),
         "/etc/docker/daemon.json": (json.dumps(engine, indent=2) + "\n", 0o644),
-        # Services start at boot and when they are told to, not from within a package's scripts: an engine started there
-        # can keep files of the installer open, for which the installer then waits without end.
+        # # Services start at boot and on request, not from a package's scripts. An engine started there can keep files
+        # of the installer open, and the installer would then wait forever.
         "/usr/sbin/policy-rc.d": ("#!/bin/sh\nexit 101\n", 0o755),
         "/etc/default/docker": (
             "# The start script raises limits, which the machine under a lab may not permit.\n"
@@ -201,7 +202,7 @@ def _await_ssh(host: HostNames, address: str, seconds: float) -> None:
 
 
 def ensure_off(host: HostNames, check_mode: bool) -> bool:
-    """Cut the power of a host: it sends nothing more and all its processes die. Its disk stays."""
+    """Cut the power of a host. It sends nothing more and all its processes end. Its disk stays."""
     with locked(host.lab.lock, shared=True), locked(f"{host.lab.lock}.{host.name}"):
         if state(host) == "absent":
             raise LabError(f"The lab {host.lab.name} has no host {host.name}, so its power cannot be cut.")
@@ -223,7 +224,7 @@ def _cut_power(host: HostNames) -> None:
 
 
 def ensure_absent(host: HostNames, check_mode: bool) -> bool:
-    """Remove a host and its disk; return whether there was one."""
+    """Remove a host and its disk. Return whether there was one."""
     with locked(host.lab.lock, shared=True), locked(f"{host.lab.lock}.{host.name}"):
         if not os.path.isdir(host.directory) and not os.path.exists(f"/run/netns/{host.namespace}"):
             return False
@@ -234,9 +235,9 @@ def ensure_absent(host: HostNames, check_mode: bool) -> bool:
 
 
 def remove_lab(lab: Lab, check_mode: bool) -> list[str]:
-    """Remove everything that bears the lab's name, with or without its state; return what that was.
+    """Remove everything with the lab's name, with or without its state. Return what was removed.
 
-    It waits for a run of the lab that is still at work, one whose Ansible was killed included.
+    It waits for a run of the lab that is still in progress, even if its Ansible was killed.
     """
     _check_directory(lab)
     with locked(lab.lock):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Container images made of Debian packages, in the archive format of 'docker save', without any registry."""
+"""Container images from Debian packages, in the archive format of 'docker save', without a registry."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from . import debian
 from .system import LabError, locked, read_file, write_file
 
 RECIPE_LABEL = "io.github.cluster-compute.recipe"
-"""Label which tells one build recipe from another, whatever way an engine computes its image ids."""
+"""Label that identifies a build recipe, however an engine computes its image ids."""
 
 _BUILDER = 2
-"""Raise it when a change of this file must rebuild images that are already in somebody's cache."""
+"""Increase it when a change of this file requires a rebuild of images that are already in a cache."""
 
 _CREATED = "2025-01-01T00:00:00Z"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64"}
@@ -42,7 +42,7 @@ find "$1"/usr/lib/python3* "$1"/usr/share -depth -name __pycache__ -exec rm -rf 
 
 @dataclasses.dataclass(frozen=True)
 class ImageRecipe:
-    """What an image is made of. `setup` is a script that `shell` runs inside the tree when all else is in place."""
+    """The recipe of an image. `setup` is a script that `shell` runs inside the tree at the end."""
 
     name: str
     release: str
@@ -66,14 +66,14 @@ class ImageRecipe:
 
     @property
     def key(self) -> str:
-        """Name of the archive in the cache: another recipe gives another archive."""
+        """Name of the archive in the cache. Another recipe gives another archive."""
         stem = re.sub(r"[^a-z0-9]+", "-", self.name.rpartition(":")[0])
         return f"{stem}-{debian.fingerprint([_BUILDER, _TIDY, _EXCLUDED, dataclasses.asdict(self)])}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Archive:
-    """A finished archive: its file and what an engine will know it by."""
+    """A finished archive: its file and its id in an engine."""
 
     path: str
     image_id: str
@@ -87,7 +87,7 @@ def find_archive(cache: str, recipe: ImageRecipe) -> Archive | None:
 
 
 def build_archive(cache: str, recipe: ImageRecipe) -> tuple[Archive, bool]:
-    """Build an image archive unless the cache has it; return it and whether it was built.
+    """Build an image archive if it is not in the cache. Return it and whether it was built.
 
     The same recipe and the same package versions give the same image id. The archive gets its name when it is complete.
     """
@@ -131,7 +131,7 @@ def _hook(recipe: ImageRecipe, partial: str) -> str:
 
 
 def _assemble(recipe: ImageRecipe, layer: str, destination: str) -> str:
-    """Put layer, configuration and manifest into one archive; return the image id."""
+    """Put layer, configuration and manifest into one archive. Return the image id."""
     digest = hashlib.sha256()
     with open(layer, "rb") as stream:
         for block in iter(lambda: stream.read(1 << 20), b""):
@@ -151,7 +151,7 @@ def _assemble(recipe: ImageRecipe, layer: str, destination: str) -> str:
 
 
 def image_config(recipe: ImageRecipe, layer: str, machine: str) -> dict[str, object]:
-    """Return the image's configuration (OCI image specification); `layer` is the sha256 of its only layer."""
+    """Return the image's configuration (OCI image specification). `layer` is the sha256 of its only layer."""
     if machine not in _ARCHITECTURES:
         raise LabError(f"No image can be made for the architecture {machine}; {', '.join(_ARCHITECTURES)} are known.")
     return {

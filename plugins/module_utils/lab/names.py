@@ -19,12 +19,12 @@ _DIRECTORY = re.compile(r"(/[A-Za-z0-9_.@+-]+){2,}")
 LINK_PREFIX = "lv-"
 
 KNOWN_ENTRIES = frozenset({"hosts", "ssh", "shared"})
-"""What a lab directory may hold; anything else means that the directory is not a lab's."""
+"""Files that a lab directory may contain. Any other file means that it is not a lab's directory."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Lab:
-    """A lab: its name and the directory which holds its state."""
+    """A lab: its name and the directory with its state."""
 
     name: str
     directory: str
@@ -58,12 +58,12 @@ class Lab:
 
     @property
     def namespace_prefix(self) -> str:
-        """Prefix of the names of the lab's network namespaces; neither part can hold a dot."""
+        """Prefix of the names of the lab's network namespaces. Neither part can contain a dot."""
         return f"cclab.{self.name}."
 
     @property
     def hosts_directory(self) -> str:
-        """Directory with one folder per host."""
+        """Directory with one subdirectory for each host."""
         return f"{self.directory}/hosts"
 
     @property
@@ -73,11 +73,11 @@ class Lab:
 
     @property
     def key(self) -> str:
-        """The private key which opens every host of the lab."""
+        """The private key for logging in to the lab's hosts."""
         return f"{self.directory}/ssh/id_ed25519"
 
     def host(self, name: str) -> HostNames:
-        """Return the names of one host's things. Raises LabError for a name which is no host name."""
+        """Return the names of one host's objects. Raises LabError for an invalid host name."""
         if not _HOST.fullmatch(name):
             raise LabError(
                 f"The lab host '{name}' has a name that cannot be used; a lab host's name holds small letters, digits "
@@ -88,14 +88,14 @@ class Lab:
 
 @dataclasses.dataclass(frozen=True)
 class HostNames:
-    """Names of one host's things."""
+    """Names of one host's objects."""
 
     lab: Lab
     name: str
 
     @property
     def directory(self) -> str:
-        """The host's folder in the lab's directory."""
+        """The host's directory in the lab's directory."""
         return f"{self.lab.hosts_directory}/{self.name}"
 
     @property
@@ -105,7 +105,7 @@ class HostNames:
 
     @property
     def link(self) -> str:
-        """Name of the bridge's port to the host; a prefix that no network manager takes for its own."""
+        """Name of the bridge's port to the host, with a prefix that no network manager manages."""
         return LINK_PREFIX + hashlib.sha256(f"{self.lab.name}/{self.name}".encode()).hexdigest()[:12]
 
     @property
@@ -115,11 +115,11 @@ class HostNames:
 
     @property
     def record(self) -> str:
-        """File which says which process is the host's first one."""
+        """File with the host's first process."""
         return f"{self.directory}/running.json"
 
 
 def hardware_address(text: str) -> str:
-    """Return a locally administered MAC address derived from a text: the same one after each boot."""
+    """Return a locally administered MAC address derived from a text, so that it is the same after each boot."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     return "06:" + ":".join(digest[index : index + 2] for index in range(0, 10, 2))

@@ -69,7 +69,7 @@ def _has_rule(lab: Lab) -> bool:
 
 
 def missing_network(lab: Lab, subnet: str) -> list[str]:
-    """Return what the lab's network lacks, in words. Raises LabError when the subnet is taken."""
+    """Return the missing parts of the lab's network, as text. Raises LabError if the subnet is taken."""
     address = gateway(subnet)
     if shutil.which("ip") is None:
         return ["bridge", "address", "rule"]
@@ -96,7 +96,7 @@ def missing_network(lab: Lab, subnet: str) -> list[str]:
 
 
 def missing_parts(lab: Lab) -> list[str]:
-    """Return which of 'bridge' and 'rule' the machine lacks, whatever the subnet."""
+    """Return which of 'bridge' and 'rule' are missing on the machine, whatever the subnet."""
     missing = [] if os.path.isdir(f"/sys/class/net/{lab.bridge}") else ["bridge"]
     return missing if _has_rule(lab) else [*missing, "rule"]
 
@@ -111,12 +111,12 @@ def create_network(lab: Lab, subnet: str, missing: list[str]) -> None:
         run(["ip", "address", "replace", gateway(subnet), "dev", lab.bridge])
         run(["ip", "link", "set", "dev", lab.bridge, "alias", f"cluster-compute-lab {lab.name}", "up"])
     if "rule" in missing:
-        # Bridged frames pass this chain where br_netfilter is on, and an engine on this machine makes it drop them.
+        # With br_netfilter, bridged frames pass this chain, and an engine on this machine makes it drop them.
         run(["iptables", "-w", "-I", *_rule(lab)])
 
 
 def remove_network(lab: Lab) -> list[str]:
-    """Remove the lab's namespaces, links and firewall rules, however many there are; return their names."""
+    """Remove all namespaces, links and firewall rules of the lab. Return their names."""
     removed = []
     for name in namespaces(lab):
         remove_namespace(name)
@@ -144,7 +144,7 @@ def namespaces(lab: Lab) -> list[str]:
 
 
 def remove_namespace(name: str) -> None:
-    """Remove a network namespace; a file left by a killed 'ip netns add' goes as well."""
+    """Remove a network namespace, or a file that a killed 'ip netns add' left."""
     if run(["ip", "netns", "delete", name], check=False).returncode != 0:
         path = f"/run/netns/{name}"
         if os.path.exists(path):
@@ -152,11 +152,11 @@ def remove_namespace(name: str) -> None:
 
 
 def attach_host(host: HostNames, address: str, subnet: str, mtu: int) -> None:
-    """Give a host which is not running a fresh network namespace and a link to the bridge."""
+    """Give a host that does not run a new network namespace and a link to the bridge."""
     detach_host(host)
     prefix = ipaddress.ip_network(subnet).prefixlen
     with locked(f"{os.path.dirname(host.lab.lock)}/namespaces"):
-        # The first 'ip netns add' of a machine makes /run/netns a shared mount, and two at once trip over each other.
+        # The first 'ip netns add' of a machine makes /run/netns a shared mount, and two at the same time conflict.
         run(["ip", "netns", "add", host.namespace])
     run(
         ["ip", "-batch", "-"],
@@ -171,12 +171,12 @@ def attach_host(host: HostNames, address: str, subnet: str, mtu: int) -> None:
 
 
 def unplug_host(host: HostNames) -> None:
-    """Cut a host's cable: nothing it sends from now on, not even the end of a connection, gets out."""
+    """Disconnect a host's cable. Nothing that it sends from now on arrives, not even the end of a connection."""
     run(["ip", "link", "set", "dev", host.link, "down"], check=False)
 
 
 def detach_host(host: HostNames) -> bool:
-    """Remove a host's link and namespace; return whether there were any."""
+    """Remove a host's link and namespace. Return whether there were any."""
     found = False
     if os.path.isdir(f"/sys/class/net/{host.link}"):
         run(["ip", "link", "delete", "dev", host.link], check=False)

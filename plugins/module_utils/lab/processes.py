@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finding the processes of a lab, with or without records of them."""
+"""Find the processes of a lab, with or without records of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .system import LabError, read_file, write_file
 
 
 def _proc(pid: int, name: str) -> str | None:
-    """Return a file of a process's /proc folder; None for a process which is gone or about to be (EINVAL, ESRCH)."""
+    """Return a file of a process's /proc directory. None if the process is gone or about to end (EINVAL, ESRCH)."""
     try:
         return read_file(f"/proc/{pid}/{name}")
     except OSError:
@@ -34,13 +34,13 @@ def start_time(pid: int) -> str | None:
 
 
 def record_running(host: HostNames, pid: int) -> None:
-    """Write down which process is the host's first one."""
+    """Record the host's first process."""
     record = {"pid": pid, "start_time": start_time(pid), "boot_id": read_file("/proc/sys/kernel/random/boot_id")}
     write_file(host.record, json.dumps(record))
 
 
 def running(host: HostNames) -> int | None:
-    """Return the process id of the host's init when it runs, by the record; a process number used anew is not it."""
+    """Return the process id of the host's running init, from the record. A reused process number is not it."""
     try:
         record = json.loads(read_file(host.record) or "{}")
         pid = int(record["pid"])
@@ -53,9 +53,9 @@ def running(host: HostNames) -> int | None:
 
 
 def below(directory: str) -> set[int]:
-    """Return the processes which live on a disk that lies in `directory`: the overlay mount says so.
+    """Return the processes on a disk in `directory`, from their overlay mount.
 
-    Containers have left the host's disk; they die with the host's init, in whose process namespace they are.
+    Containers have left the host's disk. They end with the host's init, in whose process namespace they are.
     """
     mark = f"upperdir={directory.rstrip('/')}/"
     found = set()
@@ -66,9 +66,9 @@ def below(directory: str) -> set[int]:
 
 
 def kill(directory: str, seconds: float = 20.0) -> bool:
-    """Kill every process on a disk in `directory`, at once and for good; return whether there was any.
+    """Kill every process on a disk in `directory`. Return whether there was any.
 
-    Raises LabError when one is still there after `seconds`.
+    Raises LabError if one still exists after `seconds`.
     """
     found = False
     deadline = time.monotonic() + seconds

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 
 
 class LabError(Exception):
-    """Something the lab cannot do. The message is a full sentence for the user."""
+    """The lab cannot do something. The message is a full sentence for the user."""
 
 
 def run(argv: Sequence[str], *, stdin: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a command without a shell and return its completed process.
 
-    Raises LabError when the program is missing, or when it fails and `check` is true.
+    Raises LabError if the program is missing, or if it fails and `check` is true.
     """
     try:
         done = subprocess.run(  # pylint: disable=ansible-bad-function
@@ -41,7 +41,7 @@ def run(argv: Sequence[str], *, stdin: str | None = None, check: bool = True) ->
 
 
 def need_root() -> None:
-    """Raise LabError unless this process is root's: namespaces, mounts and links need that."""
+    """Raise LabError unless this process runs as root, which namespaces, mounts and links need."""
     if os.geteuid() != 0:
         raise LabError(
             "A lab's hosts have networks and disks of their own, which only root can make; run this as root."
@@ -52,7 +52,7 @@ def need_root() -> None:
 def locked(path: str, *, shared: bool = False, seconds: float = 1200.0) -> Iterator[int]:
     """Hold an advisory lock on `path` and yield its file descriptor.
 
-    The lock also lives in forked children until they exec or exit, so whoever gets it next finds nothing half done.
+    Forked children also hold the lock until they exec or exit, so the next holder finds nothing incomplete.
     Raises LabError after `seconds`.
     """
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
@@ -77,7 +77,7 @@ def locked(path: str, *, shared: bool = False, seconds: float = 1200.0) -> Itera
 
 
 def write_file(path: str, content: str, mode: int = 0o644) -> None:
-    """Write a file whole or not at all: aside first, then moved into place."""
+    """Write a file atomically: write a temporary file, then move it into place."""
     aside = f"{path}.{os.getpid()}.new"
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -87,7 +87,7 @@ def write_file(path: str, content: str, mode: int = 0o644) -> None:
 
 
 def read_file(path: str) -> str | None:
-    """Return the text of a file, or None where there is none."""
+    """Return the text of a file, or None if it does not exist."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             return stream.read()

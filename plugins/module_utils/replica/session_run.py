@@ -4,13 +4,13 @@
 
 """Run a command in all replicas of a session, from one of them, as srun(1) and mpirun(1) do.
 
-A program of its own, not a part of the collection's host side: it runs in replicas, with a Python of the host's
-distribution that the SSH runtime brings along, and imports nothing but what comes with that. It has two roles. The
-*launcher* starts one *agent* in each replica over the session's SSH and tells it what to run, a line of JSON on its
-standard input; then each further line is the number of a signal to pass on (0: all have succeeded, there is no more to
-come), and the end of input ends all. An agent answers in frames: kind (``o``, ``e``: what a process wrote; ``x``: its
-exit code), the process' number, the length, the bytes. Before the first it writes the mark that its command line names:
-start files of the user's shell, by which the SSH server starts it, may print as well.
+This is a separate program and not part of the program for hosts. It runs in replicas, with the Python of the host's
+distribution in the SSH runtime, and imports only what is in that. It has two roles. The *launcher* starts one *agent*
+in each replica over the session's SSH and sends it the command as a line of JSON on its standard input. Each further
+line is the number of a signal to pass on (0: all have succeeded, nothing more follows), and the end of input ends all.
+An agent answers in frames: kind (``o``, ``e``: output of a process; ``x``: its exit code), the number of the process,
+the length, the bytes. Before the first frame it writes the mark from its command line, because the start files of the
+user's shell, with which the SSH server starts it, may also print.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ What is written comes line by line, after the name of the replica. The exit code
 GRACE = 10.0
 """Seconds between the request to end and the kill, as for containers."""
 LONGEST_LINE = 1 << 16
-"""Bytes after which a line is shown although it has not ended."""
+"""Number of bytes after which a line is shown although it has not ended."""
 LOOK_AGAIN = 0.05
-"""Seconds between two looks for what processes have left behind: nobody tells when that has ended."""
+"""Seconds between two checks of leftover child processes, because nothing signals their end."""
 OF_A_SHELL = {"_", "PWD", "OLDPWD", "SHLVL", "HOSTNAME"}
-"""Variables that say something of one process or place; with those of SSH they are not handed on."""
+"""Variables about one process or location. Like those of SSH, they are not passed on."""
 
 
 class Refused(Exception):
-    """The command line asks for what the session does not have; the message is a sentence."""
+    """The command line requests something that the session does not have. The message is a sentence."""
 
 
 def chosen_replicas(words: str, replicas: list[str]) -> list[str]:
-    """Return the replicas that *words* mean, in rank order: ``all``, roles and names, with commas. Raises Refused."""
+    """Return the replicas for *words* in rank order: ``all``, roles and names, with commas. Raises Refused."""
     found = set()
     for word in filter(None, words.replace(",", " ").split()):
         meant = [name for name in replicas if word in ("all", name, name.rstrip("0123456789"))]
@@ -70,9 +70,9 @@ def chosen_replicas(words: str, replicas: list[str]) -> list[str]:
 
 
 def ranks(replicas: list[str], number: int, port: int) -> dict[str, list[dict[str, str]]]:
-    """Return by replica what tells each of its *number* processes its place among those of this run.
+    """Return by replica the rank variables of each of its *number* processes in this run.
 
-    LOCAL_RANK counts within the replica: what a process drives, such as a card, is the replica's own.
+    LOCAL_RANK counts within the replica, because devices of a process, such as a GPU, belong to the replica.
     """
     size = len(replicas) * number
     workers = [f"{name}:{port + local}" for name in replicas for local in range(number)]
@@ -98,10 +98,10 @@ def ranks(replicas: list[str], number: int, port: int) -> dict[str, list[dict[st
 
 
 def slurm_place(tf_config: str) -> dict[str, str]:
-    """Return the variables of Slurm that tell a task its place, of the session's or a run's as ``TF_CONFIG`` has it.
+    """Return Slurm's rank variables of a task in the session or a run, from ``TF_CONFIG``.
 
-    Session and runs alike are jobs of so many tasks on each replica; which of these variables there are, the session
-    says. Nothing where the text is not of that form, because somebody has put a value of his own there.
+    Sessions and runs are jobs with a number of tasks on each replica. The session decides which of these variables
+    exist. Empty if the text has another form, because a user has set another value.
     """
     try:
         found = json.loads(tf_config)
@@ -124,10 +124,10 @@ def slurm_place(tf_config: str) -> dict[str, str]:
 
 
 def slurm_of_run(own: dict[str, str], changed: dict[str, str], place: dict[str, str]) -> dict[str, str]:
-    """Return the variables of Slurm by which a process finds this run instead of the whole session.
+    """Return the Slurm variables with which a process finds this run instead of the whole session.
 
-    own: what the session gave to the replica. changed: what the caller has changed of it. place: that of the process.
-    Of those that the session set only: a user's own value stays.
+    own: the variables that the session gave to the replica. changed: those that the caller has changed. place: that of
+    the process. Only variables of the session are replaced, and a user's own value stays.
     """
     of_session = slurm_place(own.get("TF_CONFIG", ""))
     return {
@@ -145,10 +145,11 @@ def read_environment(path: str) -> dict[str, str]:
 
 
 def handed_on(own: dict[str, str], caller: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return which of the caller's variables hold in every replica, and which only where there is none of the name.
+    """Return which of the caller's variables apply in every replica, and which only if the name is not set there.
 
-    own: those that the caller's replica was given: what the caller has changed of them was meant. What a run has
-    changed that the caller is itself a process of was not: Slurm's variables, as all else is set anew in any case.
+    own: the variables of the caller's replica. Changes by the caller are intended and apply. If the caller is itself a
+    process of a run, changes of Slurm's variables by that run are not intended. All other variables are set again in
+    any case.
     """
     of_run = slurm_place(caller.get("TF_CONFIG", ""))
     changed = {
@@ -163,7 +164,7 @@ def handed_on(own: dict[str, str], caller: dict[str, str]) -> tuple[dict[str, st
 
 
 class Wakes:
-    """Ends a wait when a signal comes (signal.set_wakeup_fd), and keeps which."""
+    """Ends a wait when a signal comes (signal.set_wakeup_fd), and stores the signal."""
 
     def __init__(self, numbers: tuple[int, ...]) -> None:
         self.read_end, self._write_end = os.pipe()
@@ -174,7 +175,7 @@ class Wakes:
             signal.signal(number, lambda *_given: None)
 
     def came(self) -> list[int]:
-        """Return the signals that came since the last look."""
+        """Return the signals since the last call."""
         try:
             return list(os.read(self.read_end, 4096))
         except BlockingIOError:
@@ -184,8 +185,8 @@ class Wakes:
 class Agent:
     """Runs the processes of one replica.
 
-    left: processes that have ended and may have left others behind. They are not asked how they ended (wait(2)) before
-    all is to end: so long the number of their group cannot become another's.
+    left: processes that have ended and may have left others behind. They are not waited for (wait(2)) until everything
+    has to end, so that the number of their group is not reused.
     """
 
     def __init__(self, mark: str) -> None:
@@ -199,7 +200,7 @@ class Agent:
         self.input = b""
 
     def run(self) -> int:
-        """Run what the first line of input asks for, until it has ended in all replicas."""
+        """Run the command in the first line of input, until it has ended in all replicas."""
         _write(1, mark_line(self.mark))
         with open(0, "rb", buffering=0, closefd=False) as given:
             request = json.loads(given.readline())
@@ -275,9 +276,9 @@ class Agent:
                 self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        """Send a signal to all that the processes have started and that has not gone its own way.
+        """Send a signal to all processes in the groups of the started processes.
 
-        What ended processes have left behind hears only that all is to end.
+        Leftovers of ended processes only get the signal when everything has to end.
         """
         is_for_all = number == signal.SIGKILL or number in ENDING
         for process in (*self.processes.values(), *(self.left if is_for_all else ())):
@@ -295,7 +296,7 @@ class Agent:
             self.selector.unregister(descriptor)
 
     def _ended(self, number: int, process: subprocess.Popen[bytes], code: int) -> None:
-        """Tell how a process ended, after what it wrote; what it left behind may hold its output open for ever."""
+        """Report how a process ended, after its output. Its leftovers may hold the output open forever."""
         for kind, pipe in (("o", process.stdout), ("e", process.stderr)):
             if pipe is None:
                 continue
@@ -317,7 +318,7 @@ class Agent:
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """Return the exit code of a process as a shell has it, None while it runs; it remains to be waited for."""
+    """Return the exit code of a process like a shell does, None while it runs. The process is not reaped."""
     found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if found is None:
         return None
@@ -325,7 +326,7 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def _has_left(process: subprocess.Popen[bytes]) -> bool:
-    """Tell whether there are others in the group of a process that has ended."""
+    """Return whether there are other processes in the group of an ended process."""
     process.wait()
     try:
         os.killpg(process.pid, 0)
@@ -352,12 +353,12 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def mark_line(mark: str) -> bytes:
-    """Return what comes before an agent's frames; a shell that shows the commands it runs writes no such NUL."""
+    """Return the mark before an agent's frames. A shell that prints its commands does not write such a NUL."""
     return b"\0" + mark.encode("ascii") + b"\n"
 
 
 class Replica:
-    """One replica as its launcher sees it. mark: what its agent was told to begin with."""
+    """One replica from the view of its launcher. mark: the first output of its agent."""
 
     def __init__(self, name: str, argv: list[str], request: dict[str, Any], mark: str) -> None:
         self.name = name
@@ -367,20 +368,20 @@ class Replica:
         self.frames = b""
         self.lines: dict[tuple[str, int], bytes] = {}
         self.codes: dict[int, int] = {}
-        # A group of its own: who presses Ctrl-C means the launcher, which passes it on.
+        # A separate group, because Ctrl-C is for the launcher, which passes it on.
         self.ssh = subprocess.Popen(  # pylint: disable=ansible-bad-function
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
         self.say(json.dumps(request))
 
     def say(self, line: str) -> None:
-        """Tell its agent something, if it is still there."""
+        """Send something to its agent, if that still runs."""
         if self.ssh.stdin is not None:
             with suppress(BrokenPipeError):
                 _write(self.ssh.stdin.fileno(), f"{line}\n".encode())
 
     def read_frames(self, data: bytes) -> list[tuple[str, int, bytes]]:
-        """Return the frames that are complete by *data*; what comes before the agent's mark is none of them."""
+        """Return the frames that *data* completes. Output before the agent's mark does not count."""
         self.frames += data
         if not self.has_begun:
             _before, mark, after = self.frames.partition(self.mark)
@@ -399,7 +400,7 @@ class Replica:
         return found
 
     def whole_lines(self, stream: str, number: int, data: bytes, *, is_last: bool = False) -> list[bytes]:
-        """Return the lines that are complete by *data*, without their ends."""
+        """Return the lines that *data* completes, without line ends."""
         *lines, rest = (self.lines.get((stream, number), b"") + data).split(b"\n")
         if rest and (is_last or len(rest) >= LONGEST_LINE):
             lines, rest = [*lines, rest], b""
@@ -408,7 +409,7 @@ class Replica:
 
 
 class Launcher:
-    """Runs a command in replicas; the first that fails ends all. mark: what agents are told to begin with."""
+    """Runs a command in replicas. The first failure ends all. mark: the first output of agents."""
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
@@ -420,7 +421,7 @@ class Launcher:
         self.kill_at: float | None = None
 
     def run(self, replicas: dict[str, tuple[list[str], dict[str, Any]]]) -> int:
-        """Run by replica what starts its agent and what that is to do; return the exit code."""
+        """Start the agents with the command for each replica, and run them. Return the exit code."""
         self.selector.register(self.wakes.read_end, selectors.EVENT_READ, None)
         for name, (argv, request) in replicas.items():
             replica = Replica(name, argv, request, self.mark)
@@ -444,7 +445,7 @@ class Launcher:
 
     def _hear(self, kind: str, replica: Replica, descriptor: int) -> None:
         data = os.read(descriptor, 1 << 20)
-        if kind == "e":  # what SSH itself has to say
+        if kind == "e":  # output of SSH itself
             self._show("e", replica, -1, data, is_last=not data)
         else:
             for stream, number, body in replica.read_frames(data):
@@ -455,7 +456,7 @@ class Launcher:
         if not data:
             self.selector.unregister(descriptor)
             if kind == "frames" and len(replica.codes) < replica.number:
-                if not replica.has_begun:  # what was printed instead may tell why, such as that of nologin(8)
+                if not replica.has_begun:  # the output in its place may explain why, such as that of nologin(8)
                     self._show("e", replica, -1, replica.frames, is_last=True)
                 code = replica.ssh.wait() or 255
                 self._fail(code, f"{replica.name} was lost, or could not be reached (exit code {code})")
@@ -481,7 +482,7 @@ class Launcher:
                 each.say("0")
 
     def _fail(self, code: int, why: str) -> None:
-        """End all; of several that fail the first counts."""
+        """End all. If several fail, the first counts."""
         if self.failed is not None:
             return
         self.failed = code
@@ -493,7 +494,7 @@ class Launcher:
         self._tell(signal.SIGTERM)
 
     def _pass_on(self, number: int) -> None:
-        """Pass a signal on; who asks a second time for the end means now."""
+        """Pass a signal on. A second request to end means at once."""
         self.end_signals += number in ENDING
         self._tell(signal.SIGKILL if self.end_signals > 1 and number in ENDING else number)
 
@@ -501,7 +502,7 @@ class Launcher:
         for replica in self.replicas:
             replica.say(str(int(number)))
         if number in ENDING and self.kill_at is None:
-            # Agents kill what does not end; who has not heard of that either is left.
+            # Agents kill what does not end. Agents that did not get the signal are left.
             self.kill_at = time.monotonic() + GRACE + 5
 
     def _give_up(self) -> None:
@@ -512,7 +513,7 @@ class Launcher:
 
 
 class Arguments(NamedTuple):
-    """What the command line says. on: as `chosen_replicas` reads it. number: processes in each replica."""
+    """The parsed command line. on: as `chosen_replicas` reads it. number: processes in each replica."""
 
     on: str
     number: int
@@ -520,7 +521,7 @@ class Arguments(NamedTuple):
 
 
 def read_arguments(argv: list[str]) -> Arguments | None:
-    """Return what the command line says; None where it asks for help. Raises Refused."""
+    """Parse the command line. None if it requests help. Raises Refused."""
     on, number = "all", "1"
     try:
         options, command = getopt.getopt(argv, "+hn:", ["on=", "help"])
@@ -538,7 +539,7 @@ def read_arguments(argv: list[str]) -> Arguments | None:
 
 
 def main(argv: list[str]) -> int:
-    """Be the launcher, or an agent; return the exit code."""
+    """Run as the launcher or an agent. Return the exit code."""
     if len(argv) == 2 and argv[0] == "--agent":
         return Agent(argv[1]).run()
     try:

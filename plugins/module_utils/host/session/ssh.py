@@ -207,9 +207,9 @@ def _is_newer_than_its_key(context: Context, replica: Replica, pid: int) -> bool
 
 
 def _was_written_since(context: Context, pid: int, file: Path) -> bool:
-    """Tell whether a file was written since the server in the container of process *pid* was started.
+    """Return whether a file was written since the server in the container of process *pid* was started.
 
-    By a clock that was set back meanwhile a file may be of the future for long: that tells nothing.
+    If the clock was set back in the meantime, the time of a file may be in the future, which is ignored.
     """
     try:
         return context.server_starts.get(pid, 0.0) < file.stat().st_ctime <= time.time()
@@ -344,7 +344,7 @@ def _is_ours(engine: Engine, container: str, path: str) -> bool:
 def image_user(passwd: str | None, user: str) -> tuple[int, int]:
     """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group".
 
-    passwd: the image's /etc/passwd. Raises EngineError where that does not have the name, or a number is not valid.
+    passwd: the image's /etc/passwd. Raises EngineError if that file does not have the name, or a number is not valid.
     """
     name, _dummy, group = user.partition(":")
     if name in ("", "0", "root"):
