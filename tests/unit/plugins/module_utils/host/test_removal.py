@@ -92,10 +92,10 @@ def test_who_gives_back_a_lease_tells(world: World, of: str) -> None:
 def test_a_repair_that_gives_a_session_up_tells(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     launch(world, 3)
     host, (key,) = world.hosts["h1"], {record.id for record in world.copies("ash").values()}
-    monkeypatch.setattr(
-        membership, "memberships", lambda *_given: {key: Membership(GIVEN_AWAY, {"h2": False}, ("h2",))}
-    )
-    answer = host.call("session_repair", {"apart": [key]})
+    given_away = {key: Membership(GIVEN_AWAY, {"h2": False}, ("h2",))}
+    with monkeypatch.context() as patch:  # undone before what `in_memory` has patched is
+        patch.setattr(membership, "memberships", lambda *_given: given_away)
+        answer = host.call("session_repair", {"apart": [key]})
     assert (answer.get("failed", False), answer["warnings"]) == (False, WARNINGS)
     assert answer["actions"][0].startswith("give up session ash")
     assert "network" not in " ".join([*answer["actions"], *answer["diff"]["before"]])
