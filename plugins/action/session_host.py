@@ -180,7 +180,7 @@ class ActionModule(ActionBase):
         call = self._task.action.rpartition(".")[2]
         declared = ARGUMENTS[call]
         if self._task.check_mode and not declared["supports_check_mode"]:
-            return {"skipped": True, "msg": f"{call} cannot tell what it would do, so check mode leaves it out."}
+            return {"skipped": True, "msg": f"{call} cannot report what it would do, so check mode skips it."}
         # The path is on the host, so the controller must not expand ~.
         spec = {
             name: {**option, "type": "str"} if option.get("type") == "path" else option
@@ -218,7 +218,7 @@ class ActionModule(ActionBase):
         damaged = text_behind(done["stdout"], DAMAGED) is not None
         if damaged or text_behind(done["stdout"], ABSENT) is not None:
             if damaged:
-                warnings.append(f"The program {program.digest} of this host was damaged and is put there anew.")
+                warnings.append(f"The program {program.digest} of this host was damaged and is replaced.")
             sources = program.path.read_bytes()
             command = program.command(python, len(sources), keep=not self._task.check_mode)
             done = self._execute(command, sources + packed, seconds)

@@ -52,7 +52,7 @@ def read_archive(path: str) -> dict[str, dict[str, str]]:
         ) from None
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, KeyError, ValueError, TypeError, AttributeError):
         raise InvalidInput.single(
-            VARIABLE, path, "This file is no archive of images, as 'docker save --output FILE IMAGE' makes one."
+            VARIABLE, path, "This file is not an archive of images from 'docker save --output FILE IMAGE'."
         ) from None
     return found
 

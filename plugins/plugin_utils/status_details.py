@@ -143,7 +143,7 @@ def _images(replicas: Sequence[Mapping[str, Any]]) -> list[Html]:
 
 def _replicas(session: Mapping[str, Any]) -> Html:
     if not session["replicas"]:
-        text = "It has none." if session["request"] else "The hosts that know its replicas are away."
+        text = "It has none." if session["request"] else "The hosts that know its replicas are unreachable."
         return section("Replicas", element("p", {"class": "empty"}, text))
     rows = []
     for replica in session["replicas"]:

@@ -365,9 +365,9 @@ def test_the_entry_comes_and_goes_and_what_the_site_set_stays(host: Host, settin
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{", "are no JSON"),
-        ('{"runtimes": []}', "no object with runtimes"),
-        ('["runtimes"]', "no object with runtimes"),
+        ("{", "are not valid JSON"),
+        ('{"runtimes": []}', "not an object with runtimes"),
+        ('["runtimes"]', "not an object with runtimes"),
         ('{"no-such-setting": true}', "did not take its settings"),
     ],
 )

@@ -214,7 +214,7 @@ def test_a_job_that_nobody_watches_any_more_is_lost_and_can_be_stopped(work: Ses
     os.waitpid(description["runner"]["pid"], 0)
     (found,) = job.read()["jobs"]
     assert (found["status"], found["exit_code"]) == ("LOST", None)
-    assert "how it ended is not known" in found["problem"]
+    assert "How the job ended is not known" in found["problem"]
     assert running("^sleep 5551")
     job.stop()
     assert running("^sleep 5551") == ""

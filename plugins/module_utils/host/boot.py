@@ -69,16 +69,16 @@ LOCK = "/run/cluster-compute-boot.lock"
 def main(argv: Sequence[str] | None = None) -> int:
     """Repair this host's parts of sessions and return the exit code, 1 if something could not be repaired."""
     parser = argparse.ArgumentParser(
-        prog="host.pyz", description="Put back what is missing of the sessions that run on this host."
+        prog="host.pyz", description="Restore missing parts of the sessions that run on this host."
     )
     parser.add_argument(
         "--state-directory",
         default=STATE_DIRECTORY,
         metavar="PATH",
-        help="where this host keeps what belongs to sessions; %(default)s if not given",
+        help="where this host stores the data of sessions; %(default)s if not given",
     )
-    parser.add_argument("--links", action="store_true", help="make the overlays' links only, before the engine starts")
-    parser.add_argument("--disks", action="store_true", help="do what the timer does, and no more")
+    parser.add_argument("--links", action="store_true", help="only create the links of overlays, before the engine starts")
+    parser.add_argument("--disks", action="store_true", help="only run the tasks of the timer")
     chosen = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _stop)
     if chosen.disks:

@@ -179,7 +179,7 @@ class _Replica:
         """
         limit = docker_engine.number_of(self.labels, docker_engine.LABEL_DISK) or None
         if limit is not None and not self.folders:
-            raise DiskError(f"where it lies on this host is not known, so nobody holds it to {limit} bytes")
+            raise DiskError(f"its path on this host is not known, so its limit of {limit} bytes is not enforced")
         taken: dict[str, int] = {}
         largest = 0
         for path in {*(self.description[key] for key in OWN_FILES), str(self.directory.hosts_file(self.name))}:

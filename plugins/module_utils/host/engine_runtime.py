@@ -123,7 +123,7 @@ def _script(engine: Engine) -> str:
     plain = default_of(known, default)
     if not plain.get("path"):
         raise RuntimeEntryError(
-            f"The engine's default runtime {default!r} is no program that the OCI's command line calls, so replicas "
+            f"The engine's default runtime {default!r} is not a program with the OCI command line, so replicas "
             "cannot be started through it with their session's address first. Set default-runtime to one with a path "
             "(runc), or prepare_hosts_engine_runtime=false for this host."
         )
@@ -185,8 +185,8 @@ def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[s
                 write(old)
             os.kill(process, signal.SIGHUP)
             raise RuntimeEntryError(
-                f"The engine did not take its settings from {path} anew; they are as they were. See its log for why: "
-                "it refuses what is given in that file and on its command line as well (--add-runtime)."
+                f"The engine did not take its settings from {path}. The earlier ones were restored. See its log for the reason: "
+                "it rejects settings that are both in that file and on its command line (--add-runtime)."
             )
         time.sleep(0.1)
     write(json.dumps(wanted, indent=2) + "\n")
@@ -202,11 +202,11 @@ def _read(path: Path) -> dict[str, Any]:
         found = json.loads(text) if text.strip() else {}
     except ValueError as error:
         raise RuntimeEntryError(
-            f"The engine's settings in {path} are no JSON ({error}). Mend the file first."
+            f"The engine's settings in {path} are not valid JSON ({error}). Fix the file first."
         ) from None
     if not isinstance(found, dict) or not isinstance(found.get("runtimes", {}), dict):
         raise RuntimeEntryError(
-            f"The engine's settings in {path} are no object with runtimes by name. Mend the file first."
+            f"The engine's settings in {path} are not an object with runtimes by name. Fix the file first."
         )
     return found
 

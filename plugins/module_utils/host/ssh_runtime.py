@@ -233,7 +233,7 @@ def _source_of_session_run() -> str:
     read = getattr(spec.loader, "get_source", None) if spec is not None else None
     text = None if read is None else read(session_run.__name__)
     if text is None:
-        raise BuildFailed(f"The source of {session_run.__name__} is not to be had, so the runtime lacks it.")
+        raise BuildFailed(f"The source of {session_run.__name__} is not available, so the runtime cannot contain it.")
     # Ansible's own loader of collections returns bytes.
     return importlib.util.decode_source(text) if isinstance(text, bytes) else str(text)
 

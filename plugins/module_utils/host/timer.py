@@ -41,7 +41,7 @@ def look(state: StateDirectory) -> int:
     except (SessionError, OSError) as error:
         if hangs(error):
             note.remember(str(error), hangs=True)
-        say(f"Nothing is looked at: {message_of(error)}")
+        say(f"Nothing is checked: {message_of(error)}")
         return 1
     figures = (partial(_write_figures, state), "Figures for the site's monitoring could not be written")
     cards = (partial(_write_cards, state), "Which session has which card could not be written")
@@ -50,11 +50,11 @@ def look(state: StateDirectory) -> int:
         engine = Engine.connect()
         # Names after disks, because tenants can keep the timer busy with them. GPUs last, because their tool may hang.
         works = [
-            (partial(_count_use, state), "What owners use could not be counted"),
+            (partial(_count_use, state), "The use of owners could not be recorded"),
             (partial(_keep_time, engine, state), "The time of sessions could not be kept"),
             figures,
-            (partial(_look_at_disks, engine, state), "What replicas write is not known"),
-            (partial(keep_names, engine, state), "Names in replicas could not be looked at"),
+            (partial(_look_at_disks, engine, state), "How much replicas write is not known"),
+            (partial(keep_names, engine, state), "Names in replicas could not be checked"),
             cards,
         ]
     failed = False

@@ -213,8 +213,8 @@ def _not_healthy(replica: Replica, found: Mapping[str, Any]) -> str:
     )
     return (
         f"The replica {replica.name} on {replica.host} runs, and roles come after {replica.role!r}, so that it has to "
-        f"be healthy by the HEALTHCHECK of its image first; that is {why}. Have the role start what the check asks "
-        "for, give the image another one, or raise launch_ready_timeout."
+        f"be healthy by the HEALTHCHECK of its image first; that is {why}. Start what the check needs in the role, "
+        "give the image another one, or raise launch_ready_timeout."
         + "".join(f"\n{OUTPUT}{line}" for line in _lines(str(tries[-1].get("Output") if tries else ""))[-20:])
     )
 

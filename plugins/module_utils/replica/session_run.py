@@ -468,7 +468,7 @@ class Launcher:
         try:
             _write(1 if stream == "o" else 2, text)
         except BrokenPipeError:
-            self._fail(128 + signal.SIGPIPE, "nobody reads what is written")
+            self._fail(128 + signal.SIGPIPE, "the output is no longer read")
 
     def _ended(self, replica: Replica, number: int, code: int) -> None:
         for stream in ("o", "e"):

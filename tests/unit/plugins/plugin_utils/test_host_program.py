@@ -119,7 +119,7 @@ def test_the_program_that_runs_at_boot_is_made_of_the_same_sources(program: Prog
     assert path.read_bytes() == boot_install.build(elsewhere)
     assert StateDirectory(elsewhere).read_settings().output_size == 4096
     done = subprocess.run([sys.executable, str(path), "--help"], capture_output=True, text=True, check=False)
-    assert "Put back what is missing" in done.stdout, done.stderr
+    assert "Restore missing parts" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("place", ["programs", "file", "above"])

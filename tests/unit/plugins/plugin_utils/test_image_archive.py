@@ -78,7 +78,7 @@ def test_the_id_is_that_of_the_content(tmp_path: Path) -> None:
 )
 def test_what_is_no_archive_of_images_is_refused(tmp_path: Path, members: dict[str, bytes]) -> None:
     path = write(tmp_path / "image.tar", "w", members)
-    with pytest.raises(InvalidInput, match=r"session_image_archive is .*is no archive of images"):
+    with pytest.raises(InvalidInput, match=r"session_image_archive is .*is not an archive of images"):
         read_archive(path)
 
 
@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"nowhere.*No such file"):
         read_archive(str(tmp_path / "nowhere"))
     (tmp_path / "text").write_text("x" * 2000, encoding="ascii")
-    with pytest.raises(InvalidInput, match="no archive of images"):
+    with pytest.raises(InvalidInput, match="not an archive of images"):
         read_archive(str(tmp_path / "text"))
 
 
