@@ -12,6 +12,7 @@ from hypothesis import settings
 # How long an example takes depends on what else the machine does: no test judges it.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+seed()  # before the workers of xdist start, which take it over
 
 
 def pytest_report_header() -> str:
