@@ -46,6 +46,8 @@ class ActionModule(HostAction):
         shown = {"ssh": tunnel(configuration, opened["port"]), "url": page(opened["port"], way.url)}
         hint = f"The token is in {path}, which is yours alone, beside both lines."
         if way.without_token:
-            hint = "The app has no token. While the command runs, anyone who reaches that port of your machine can use it."
+            hint = (
+                "The app has no token. While the command runs, anyone who reaches that port of your machine can use it."
+            )
         found = {"port": opened["port"], "job": opened["job"], "answer_file": path}
         return {**result, **shown, **found, "lines": [*shown.values(), hint]}

@@ -77,7 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="PATH",
         help="where this host stores the data of sessions; %(default)s if not given",
     )
-    parser.add_argument("--links", action="store_true", help="only create the links of overlays, before the engine starts")
+    parser.add_argument(
+        "--links", action="store_true", help="only create the links of overlays, before the engine starts"
+    )
     parser.add_argument("--disks", action="store_true", help="only run the tasks of the timer")
     chosen = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _stop)

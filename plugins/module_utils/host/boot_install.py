@@ -142,7 +142,9 @@ def _source(name: str, spec: ModuleSpec) -> str:
     read = getattr(spec.loader, "get_source", None)
     text = read(name) if read is not None else None
     if text is None:
-        raise ProgramError(f"The source of {name} is not available from {spec.loader!r}, so the program cannot contain it.")
+        raise ProgramError(
+            f"The source of {name} is not available from {spec.loader!r}, so the program cannot contain it."
+        )
     # Ansible's own loader of collections returns bytes.
     return importlib.util.decode_source(text) if isinstance(text, bytes) else str(text)
 

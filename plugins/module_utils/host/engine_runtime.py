@@ -185,8 +185,8 @@ def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[s
                 write(old)
             os.kill(process, signal.SIGHUP)
             raise RuntimeEntryError(
-                f"The engine did not take its settings from {path}. The earlier ones were restored. See its log for the reason: "
-                "it rejects settings that are both in that file and on its command line (--add-runtime)."
+                f"The engine did not take its settings from {path}. The earlier ones were restored. See its log for "
+                "the reason: it rejects settings that are both in that file and on its command line (--add-runtime)."
             )
         time.sleep(0.1)
     write(json.dumps(wanted, indent=2) + "\n")

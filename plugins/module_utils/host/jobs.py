@@ -306,7 +306,9 @@ def outcomes(job: JobOutput) -> list[dict[str, Any]]:
             "finished": None,
         }
         if status == LOST:
-            nothing["problem"] = "The process that watched the job is gone, such as after a reboot. How the job ended is not known."
+            nothing["problem"] = (
+                "The process that watched the job is gone, such as after a reboot. How the job ended is not known."
+            )
         found.append({"job": job.id, "replica": replica, "status": status, **nothing, **(end or {})})
     return found
 
