@@ -61,9 +61,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab.images import RECIPE_LABEL
 
 PATIENCE = 300
-"""Seconds for which the engine may say nothing while it unpacks the image."""
+"""Seconds without an answer of the engine while it unpacks the image."""
 CHUNK = 1024**2
-"""Bytes of the archive that are read at a time."""
+"""Number of bytes of the archive to read at a time."""
 
 
 def main() -> None:
@@ -102,7 +102,7 @@ def _chunks(path: str) -> Iterator[bytes]:
 
 
 def _find(engine: Engine, name: str) -> tuple[str, str]:
-    """Return the recipe and the id of the image of this name, empty texts when there is none."""
+    """Return the recipe and the id of the image with this name, or empty texts if there is none."""
     found = engine.inspect_image(name)
     if found is None:
         return "", ""
