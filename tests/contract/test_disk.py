@@ -245,7 +245,7 @@ def test_it_is_stopped_where_why_cannot_be_written_down(host: Host, monkeypatch:
     monkeypatch.setattr(SessionDirectory, "write_stop", full)
     done, problems = disk.enforce_limits(host.engine, host.state)
     assert done == {}
-    assert "it is stopped, but why could not be written down" in problems[0]
+    assert "it is stopped, but the reason could not be recorded" in problems[0]
     assert not session.containers()["main1"]["State"]["Running"]
 
 

@@ -206,7 +206,7 @@ def _early_stages(state: StateDirectory, record: Record, nftables: bool) -> list
 
 def _need_libraries() -> None:
     if ssh_keys.CRYPTOGRAPHY_IMPORT_ERROR is not None:
-        raise ssh_keys.KeyFileError(f"{sys.executable} lacks what the package python3-cryptography brings.")
+        raise ssh_keys.KeyFileError(f"{sys.executable} cannot import the library of the package python3-cryptography.")
 
 
 def await_engine(

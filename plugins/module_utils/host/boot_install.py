@@ -160,7 +160,7 @@ def interpreter() -> str:
 def _describe(path: Path) -> str:
     """Return the state of *path* in the form of `_listing`. Empty if it does not exist."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise ProgramError(f"{path} is not a regular file; it is not touched. Remove it first.")
+        raise ProgramError(f"{path} is not a regular file and is not changed. Remove it first.")
     try:
         status = path.stat()
     except FileNotFoundError:

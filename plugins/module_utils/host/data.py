@@ -184,7 +184,9 @@ class SessionData:
             status = os.fstat(found)
             for name, value in (("owner", folders.owner_of(status)), ("mode", folders.mode_of(status))):
                 if mount[name] not in (None, value):
-                    raise FolderError(f"{source} has {name} {value} where {mount[name]} is asked, and is not changed.")
+                    raise FolderError(
+                        f"{source} has {name} {value} where {mount[name]} is requested. It is not changed."
+                    )
             return
         with folders.waiting(source):
             filesystem = folders.mount_of(os.path.realpath(source)).filesystem

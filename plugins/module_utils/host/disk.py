@@ -250,7 +250,7 @@ class _Replica:
             unwritten = message_of(error)
         self.engine.stop_container(self.container, 0)
         if unwritten:
-            raise DiskError(f"it is stopped, but why could not be written down: {unwritten}")
+            raise DiskError(f"it is stopped, but the reason could not be recorded: {unwritten}")
 
 
 def members_by_container() -> dict[str, list[int]]:

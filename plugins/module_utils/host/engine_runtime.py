@@ -228,5 +228,5 @@ def _settings_file(engine: Engine) -> Path:
 def _engine_process(engine: Engine) -> int:
     process = engine.process()
     if not process:
-        raise RuntimeEntryError(f"Docker Engine does not say in {ENGINE_PID} which process it is.")
+        raise RuntimeEntryError(f"Docker Engine did not write its process to {ENGINE_PID}.")
     return process

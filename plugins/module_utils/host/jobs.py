@@ -206,7 +206,7 @@ def _exit_code(engine: Engine, prepared: str) -> tuple[int, bool]:
         if not running and code is not None:
             return int(code), pid != 0 or code == 0
         if time.monotonic() > deadline:
-            raise EngineError("Docker Engine does not tell the exit code.")
+            raise EngineError("Docker Engine does not report the exit code.")
         time.sleep(LOOK)
 
 
