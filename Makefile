@@ -50,6 +50,10 @@ lint: setup ## Static checks: style, types, YAML, playbooks, shell, changelog
 	@tools/need.sh shellcheck=shellcheck
 	@tools/lint.sh
 
+.PHONY: quick
+quick: setup ## Style, types, fast unit tests and one file on real engines: about a minute
+	@tools/quick.sh
+
 .PHONY: unit
 unit: setup ## Unit tests of the core, the modules and the tools
 	@tools/need.sh ssh=openssh-client fish=fish tcsh=tcsh mksh=mksh
