@@ -90,3 +90,24 @@ def test_no_task_decides(verb: str) -> None:
             assert condition in ("", *WISHES) or f"{verb}_state." in condition, task["name"]
             if "ansible.builtin.set_fact" in task:
                 assert list(task["ansible.builtin.set_fact"]) == SET.get(verb)
+
+
+def plain_default(value: Any) -> Any:
+    """Return a default; of one that a variable of the site may replace, the value behind it."""
+    if isinstance(value, str) and value.startswith("{{ "):
+        return yaml.safe_load(re.sub(r".*default\(([^,)]*).*", r"\1", value))
+    return value
+
+
+def test_a_default_that_is_documented_is_the_one_that_holds() -> None:
+    compared = 0
+    for path in sorted((CHECKOUT / "roles").glob("*/meta/argument_specs.yml")):
+        defaults = path.parent.parent / "defaults" / "main.yml"
+        holds = yaml.safe_load(defaults.read_text(encoding="utf-8")) if defaults.exists() else {}
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
+            for name, option in (entry.get("options") or {}).items():
+                if name in holds and "default" in option:
+                    role = path.parent.parent.name
+                    assert plain_default(holds[name]) == plain_default(option["default"]), f"{role}: {name}"
+                    compared += 1
+    assert compared > 50
