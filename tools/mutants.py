@@ -64,7 +64,7 @@ class Mutant:
 
 
 def mutants_of(path: Path, text: str) -> Iterator[Mutant]:
-    """Return every mutant of one source; types, defaults of enumerations and documentation are left as they are."""
+    """Return every mutant of one source; types and documentation are left as they are."""
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -103,7 +103,7 @@ def _changes(node: ast.AST) -> Iterator[str]:
         yield f"({ast.unparse(ast.BoolOp(other, node.values))})"
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield f"({ast.unparse(node.operand)})"
-    elif isinstance(node, ast.Constant) and type(node.value) is int:
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
         yield str(node.value + 1)
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         yield "pass"
@@ -170,7 +170,7 @@ def is_noticed(mutant: Mutant, root: Path, seconds: float) -> bool:
         return True
     finally:
         path.write_text(text, encoding="utf-8")
-    if failed:
+    if failed:  # they ran in time, so they do without the change
         names = re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:::| |$)", output, re.MULTILINE)
         still, why = _run(names, root, seconds) if names else (True, output)
         if still:

@@ -12,6 +12,7 @@ mkdir -p "$logs"
 
 pytest -q tests/contract/test_drain.py --each-once >"$logs/quick-contract.log" 2>&1 &
 contract=$!
+trap 'kill "$contract" 2>/dev/null' INT TERM
 failed=()
 ruff check --quiet . || failed+=("ruff check")
 ruff format --quiet --check . || failed+=("ruff format")

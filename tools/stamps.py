@@ -92,19 +92,41 @@ def command(kind: str) -> list[str]:
 
 
 def judged(path: Path) -> bytes:
-    """Return what counts of a file: of a Python file what runs, without comments, docstrings and empty lines."""
+    """Return what counts of a file: of a Python file what runs, without comments, documentation and the layout.
+
+    The first line counts if it names an interpreter. Python before 3.12 has one token for an f-string, later ones have
+    several: it counts as one text.
+    """
     content = path.read_bytes()
     if path.suffix != ".py":
         return content
-    lines = content.decode("utf-8").splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(content.decode("utf-8")).readline):
-        if token.type == tokenize.COMMENT:
-            number, column = token.start
-            lines[number - 1] = lines[number - 1][:column]
-    for node in ast.walk(ast.parse(content)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            lines[node.lineno - 1 : node.end_lineno] = [""] * ((node.end_lineno or node.lineno) - node.lineno + 1)
-    return "\n".join(line.rstrip() for line in lines if line.strip()).encode()
+    text = content.decode("utf-8")
+    lines = list(io.StringIO(text))
+    documented = {
+        (node.lineno, node.col_offset)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    }
+    parts = [lines[0].rstrip()] if text.startswith("#!") else []
+    begin: list[tuple[int, int]] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        kind = tokenize.tok_name[token.type]
+        if kind == "FSTRING_START":
+            begin.append(token.start)
+        elif kind == "FSTRING_END":
+            start = begin.pop()
+            if not begin:
+                whole = lines[start[0] - 1 : token.end[0]]
+                whole[-1] = whole[-1][: token.end[1]]
+                whole[0] = whole[0][start[1] :]
+                parts.append("".join(whole))
+        elif token.start in documented:
+            documented.add(token.end)  # and the end of its line
+        elif kind in ("INDENT", "DEDENT", "NEWLINE"):
+            parts.append(kind)
+        elif not begin and kind not in ("COMMENT", "NL", "ENCODING"):
+            parts.append(token.string)
+    return "\n".join(parts).encode()
 
 
 def digest(root: Path, kind: str) -> str:

@@ -230,7 +230,7 @@ overview:
               C(ports), C(mounts), and more), C(image_id) and C(image_digest), which identify its image, and C(status),
               C(exit_code), C(oom_killed), C(finished), C(restarts), C(stopped) (why the host stopped it, empty if it
               did not) and C(usage).
-            - The status is that of its container in capitals, such as V(RUNNING) or V(EXITED); It is V(FAILED) if the
+            - The status is that of its container in capitals, such as V(RUNNING) or V(EXITED). It is V(FAILED) if the
               replica failed, V(MISSING) if there is no container, and V(UNKNOWN) if its host cannot be contacted.
           type: list
           elements: dict

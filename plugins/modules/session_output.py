@@ -70,7 +70,7 @@ options:
     default: false
   grep:
     description:
-      - Python regular expression that lines have to match.
+      - Python regular expression. Only lines that contain a match are returned.
     type: str
     default: ""
   size:

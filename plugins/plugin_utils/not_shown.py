@@ -19,7 +19,7 @@ from ..module_utils.core.values.errors import spoken
 def not_shown(result: dict[str, Any]) -> dict[str, Any]:
     """Return a result of which Ansible shows only warnings. The variable that registers it has the whole result."""
     for warning in result.get("warnings", ()):
-        # # Before 2.19 Ansible also leaves these out. A warning that was shown is not shown again. From 2.19 on, the
+        # Before 2.19 Ansible also leaves these out. A warning that was shown is not shown again. From 2.19 on, the
         # warnings of a registered result are no longer text, and were already shown.
         if isinstance(warning, str):
             Display().warning(spoken(warning))

@@ -22,8 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.tests.deprecations import SHOWN, deprecations
 
+CALLING = {"session_step", *ARGUMENTS}
+"""Actions that call a host."""
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
 STATE = "/var/lib/cluster-compute"
@@ -109,10 +112,8 @@ class Run:
         """Return the tasks in which each host of the lab was called; what the controller decides calls nobody."""
         found: dict[str, list[str]] = {}
         for result in self.results:
-            name = result["task"].rpartition(" : ")[2]
-            decides = name.startswith(("Plan ", "Decide ", "Say ", "See ", "Choose ")) or "include" in result["values"]
-            if result["host"] in HOSTS and not decides and "ansible_facts" not in result["values"]:
-                found.setdefault(result["host"], []).append(name)
+            if result["host"] in HOSTS and result["action"].rpartition(".")[2] in CALLING:
+                found.setdefault(result["host"], []).append(result["task"].rpartition(" : ")[2])
         return found
 
     def actions(self) -> dict[str, list[str]]:

@@ -146,7 +146,9 @@ def race(names: Sequence[str], folder: Path, cpus: str) -> list[tuple[str, str]]
 
 def why(folder: Path) -> str:
     """Return what tells of each launch why it went as it did: reports, hosts out of reach, rounds."""
-    words = re.compile(r"PENDING|Room that|faster|waits for|UNREACHABLE|fatal|FAILED|out of reach|Collect facts")
+    words = re.compile(
+        r"PENDING|Capacity reserved|concurrent launches|waits for|UNREACHABLE|fatal|FAILED|out of reach|Collect facts"
+    )
     logs = sorted(folder.glob("*.log"))
     return "\n".join(
         f"{log.stem}: {line.strip()[:300]}"

@@ -55,9 +55,8 @@ def trio(untouched_lab: Snapshot) -> Iterator[dict[str, Any]]:
 
 def lines_of(run: Run) -> list[str]:
     """Return what audit or repair said, without what a session's files are called."""
-    lines = [
-        line for result in run.results if "Say what" in result["task"] for line in result["values"].get("msg") or []
-    ]
+    tasks = ("Report what was restored", "Report the differences")
+    lines = [line for task in tasks for result in run.of(task) for line in result["values"].get("msg") or []]
     return [re.sub(rf"{STATE}/sessions/[-0-9a-f]+/", "", line) for line in lines]
 
 

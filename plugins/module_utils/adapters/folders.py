@@ -365,7 +365,7 @@ def mode_of(status: os.stat_result) -> str:
 
 
 def path_facts(path: str) -> dict[str, Any]:
-    """Return the facts that planning needs of a path that a session is to mount (`core.data`)."""
+    """Return the facts that planning needs of a path that a session is to mount (`core.rules.data`)."""
     _wake(path)
     real = os.path.realpath(path)
     parts = [part for part in path.split("/") if part]

@@ -24,7 +24,7 @@ Layout below the state directory (root only, mode 0700)::
     ../<its name>-labels.key                     by which this host knows its own records in labels (`host.labels`)
     use.json                                     what the sessions of each owner have used here recently
     images/<id>.json                             what was found in an image of this host (`host.image_notes`)
-    metrics.json                                 what this host counts for the site's monitoring (`core.metrics`)
+    metrics.json                                 what this host counts for the site's monitoring (`core.show.metrics`)
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
     damaged/<name>-<n>                           a file that could not be trusted, set aside
     .reserve                                     room for small writes on a full disk; made when hosts are prepared

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The arguments of each call to a host. The module of the same name accepts them, and the controller checks them."""
+"""The arguments of each call to a host. The controller checks them, for the module of the same name or for a verb."""
 
 from __future__ import annotations
 

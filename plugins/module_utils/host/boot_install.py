@@ -31,7 +31,7 @@ PATH = "/usr/local/lib/cluster-compute/host.pyz"
 MODE = 0o755
 
 _ROOT = "ansible_collections.cluster_compute.session.plugins.module_utils"
-_PACKAGES = tuple(f"{_ROOT}.{package}." for package in ("core", "adapters", "host"))
+_PACKAGES = tuple(f"{_ROOT}.{package}." for package in ("core", "adapters", "host", "replica"))
 _INTERPRETER = "/usr/bin/python3"
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest that a zip archive can name."""

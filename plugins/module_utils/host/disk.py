@@ -41,7 +41,7 @@ _CONTAINER = re.compile(r"[0-9a-f]{64}")
 
 
 class DiskError(SessionError):
-    """The output of replicas could not be measured, or one could not be stopped. The message is a full sentence."""
+    """What replicas have written could not be measured, or one could not be stopped. The message is a full sentence."""
 
 
 def is_limited(engine: Engine) -> bool:

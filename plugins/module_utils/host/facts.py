@@ -76,7 +76,7 @@ def host_facts(
         identity = read_identity(state)
         clock = math.floor(time.clock_gettime(time.CLOCK_BOOTTIME) * 10) / 10
         engine = Engine.connect()
-        # # Records first and the ledger last. A launch reserves before it writes a record, so a launch that begins in
+        # Records first and the ledger last. A launch reserves before it writes a record, so a launch that begins in
         # the meantime is never seen without its reservation.
         records, unreadable = state.records()
         # A waiting session watches for changes that this run may not have seen, so the signature is read first.

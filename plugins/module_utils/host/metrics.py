@@ -4,7 +4,7 @@
 
 """Write this host's metrics for node_exporter, and the session of each GPU for dcgm-exporter.
 
-`core.metrics` defines the metrics, and this module collects them. The timer writes all of them. A call from a
+`core.show.metrics` defines the metrics, and this module collects them. The timer writes all of them. A call from a
 controller that may have changed something writes those that cost little. Nothing is flushed to the disk, because
 everything is written again soon.
 """

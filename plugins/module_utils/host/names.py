@@ -133,7 +133,7 @@ def keep_names(engine: Engine, state: StateDirectory) -> tuple[list[str], list[s
                     now = state.session(record.id).read_record()
                     plan, wrong = _part(engine, state, now) if now is not None else (None, {})
                     if plan is not None:
-                        # # Counted first, so that a file that cannot be written is not tried more often than one that
+                        # Counted first, so that a file that cannot be written is not tried more often than one that
                         # is written repeatedly.
                         _count(state.session(record.id), wrong)
                         done += [f"session {record.name}: {sentence}" for sentence in put_back(plan, wrong)]

@@ -201,7 +201,7 @@ def _messages(engine: Engine, container: str, since: str) -> bytes | None:
 
 @dataclass(frozen=True)
 class Question:
-    """The requested part of a session's output on this host; see `core.output.LogsRequest`."""
+    """The requested part of a session's output on this host; see `core.rules.output.LogsRequest`."""
 
     session_id: str
     replicas: Collection[str]

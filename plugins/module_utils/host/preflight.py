@@ -191,7 +191,7 @@ def _kernel(nftables: bool) -> dict[str, Any]:
 # ---- with the other hosts -------------------------------------------------------------------------------------------
 
 Storage = Mapping[str, str]
-"""This host's part in the probe of shared directories: path to "writes" or "reads" (`core.data`)."""
+"""This host's part in the probe of shared directories: path to "writes" or "reads" (`core.rules.data`)."""
 
 
 def listen(

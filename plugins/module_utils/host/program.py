@@ -23,7 +23,7 @@ from ..core.rules.call_limits import seconds_for
 from ..core.values.errors import SessionError, failed
 
 MARK = "CLUSTER-COMPUTE-ANSWER "
-"""Line before the answer, because a host's shell may have written something before it."""
+"""How the line of the answer begins: a host's shell may have written other lines before it."""
 
 COUNTED = ("session_host", "session_record", "session_repair", "host_drain", "host_suspect", "host_boot")
 """Calls that may change a host's metrics for the site's monitoring."""
@@ -104,7 +104,7 @@ def _hang_in(result: Mapping[str, Any]) -> str:
 
 
 def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return the result of one call. call: the name of the module that documents it. arguments: all, checked."""
+    """Return the result of one call. call: the name of its file in `calls`. arguments: all, checked."""
     return answer(import_module(f"{_CALLS}.{call}").call, arguments, check_mode, call not in TELLING)
 
 

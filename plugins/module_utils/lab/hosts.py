@@ -146,7 +146,7 @@ def _first_files(host: HostNames, settings: HostSettings, authorized: str) -> Ma
     return {
         "/etc/hostname": (f"{host.name}\n", 0o644),
         "/etc/hosts": (f"127.0.0.1 localhost\n{settings.address} {host.name}\n", 0o644),
-        # # The lab has no name server. The host's own address rejects queries at once, and keeps the engine from other
+        # The lab has no name server. The host's own address rejects queries at once, and keeps the engine from other
         # servers.
         "/etc/resolv.conf": (f"nameserver {settings.address}\n", 0o644),
         "/etc/fstab": ("cgroup /sys/fs/cgroup none noauto 0 0\n", 0o644),
@@ -154,7 +154,7 @@ def _first_files(host: HostNames, settings: HostSettings, authorized: str) -> Ma
         "/etc/ssh/ssh_host_ed25519_key.pub": (public, 0o644),
         "/root/.ssh/authorized_keys": (authorized, 0o600),
         "/etc/docker/daemon.json": (json.dumps(engine, indent=2) + "\n", 0o644),
-        # # Services start at boot and on request, not from a package's scripts. An engine started there can keep files
+        # Services start at boot and on request, not from a package's scripts. An engine started there can keep files
         # of the installer open, and the installer would then wait forever.
         "/usr/sbin/policy-rc.d": ("#!/bin/sh\nexit 101\n", 0o755),
         "/etc/default/docker": (

@@ -40,6 +40,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             outcome=outcome,
             host=result._host.get_name(),
             task=result._task.get_name(),
+            action=result._task.action,
             changed=bool(values.get("changed")),
             values=values,
         )

@@ -227,8 +227,9 @@ class TestStamps:
             ('x = 2\n\n\ndef f():\n    """Doc."""\n    return "# 1"\n', False),
             ('x = 1\n\n\ndef f():\n    """Doc."""\n    return "# 2"\n', False),
             ('x = 1\n\n\ndef f():\n    """Doc."""\n    if x:\n        return "# 1"\n', False),
+            ('x = (\n    1\n)\ndef f(): "Doc."; return "# 1"\n', False),
         ],
-        ids=["words", "number", "text", "branch"],
+        ids=["words", "number", "text", "branch", "layout"],
     )
     def test_words_of_python_do_not_count(self, text: str, is_same: bool, tmp_path: Path) -> None:
         judged = load("stamps").judged
@@ -237,6 +238,25 @@ class TestStamps:
         before = judged(path)
         path.write_text(text, encoding="utf-8")
         assert (judged(path) == before) is is_same
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ('def f(): "doc"; return 1\n', 'def f(): "doc"; return 2\n'),
+            ('x = """a\n\nb"""\n', 'x = """a\nb"""\n'),
+            ("#!/bin/a\nx = 1\n", "#!/bin/b\nx = 1\n"),
+            ("x = f'{a} b'\n", "x = f'{a}  b'\n"),
+            ("if a:\n    b()\n    c()\n", "if a:\n    b()\nc()\n"),
+        ],
+        ids=["after documentation", "lines of a text", "interpreter", "f-string", "indentation"],
+    )
+    def test_what_runs_counts(self, before: str, after: str, tmp_path: Path) -> None:
+        judged = load("stamps").judged
+        found = []
+        for name, text in (("a.py", before), ("b.py", after)):
+            (tmp_path / name).write_text(text, encoding="utf-8")
+            found.append(judged(tmp_path / name))
+        assert found[0] != found[1]
 
     def test_a_kind_that_nobody_knows_is_refused(self) -> None:
         with pytest.raises(SystemExit) as error:

@@ -22,7 +22,7 @@ UNOWNED = {"state": "absent", "keep_data": True, "unless_reserved": True}
 def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, str]) -> State:
     """Return the part of a state that names the step. Another run between its two kinds of calls finds the rest to do.
 
-    actions: as returned by core.group. then: the title of the decision that follows. variables: the role's, for the
+    actions: as returned by cluster.group. then: the title of the decision that follows. variables: the role's, for the
     state directory and for the amount of output that is kept.
     """
     records = {

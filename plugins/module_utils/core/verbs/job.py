@@ -42,7 +42,7 @@ exists."""
 
 
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
-    """Return the first state. given: session_name, resource_group, and request (`core.job.JobRequest`), without env."""
+    """Return the first state. given: session_name, resource_group, and request (`rules.job.JobRequest`) without env."""
     look = call("session_output", hosts)
     title = "Find the session and its jobs on every host"
     return {"verb": "run_job", **given, "problems": [], **step("look", title, "Decide where the job runs", [look])}

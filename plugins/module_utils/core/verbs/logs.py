@@ -162,7 +162,7 @@ def _missing(host: str, answer: OutputAnswer) -> str:
 
 
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
-    """Return the first state. given: session_name, resource_group, and request (`core.output.LogsRequest`)."""
+    """Return the first state. given: session_name, resource_group, and request (`rules.output.LogsRequest`)."""
     title = "Find the sessions with this name on every host"
     look = call("session_output", hosts)
     return {"verb": "logs", **given, "notes": [], **step("look", title, "Choose the session", [look])}

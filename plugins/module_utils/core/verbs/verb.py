@@ -128,7 +128,7 @@ def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, A
 
 
 def _in_recorded_names(state: Mapping[str, Any], host: str, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments with sessions' records, and the host, by the names that the hosts keep (core.host_names)."""
+    """Return arguments with sessions' records, and the host, by the names that the hosts keep (cluster.host_names)."""
     names = state.get("host_names") or {}
     record, records = arguments.get("record"), arguments.get("records")
     if not names:

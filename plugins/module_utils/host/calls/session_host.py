@@ -253,7 +253,7 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         ]
         records = [] if arguments["record"] is None else [arguments["record"]]
         with suppress(SessionError, OSError):
-            # # First, so that no record has the status of a running session after its parts are removed. A full disk
+            # First, so that no record has the status of a running session after its parts are removed. A full disk
             # must not prevent that.
             keep_records(state, records, check_mode, arguments["recorded"])
         if not check_mode:

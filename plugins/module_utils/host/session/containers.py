@@ -46,7 +46,7 @@ NO_VOLUMES = (accounts.PASSWD, accounts.SHADOW, "/proc", "/dev")
 """Paths without which a container cannot start, and files that are replaced in it before it starts."""
 
 SHOWN = ("image", "address", "resources", "command", "ports", "mounts")
-"""Text of a diff for a new replica."""
+"""What a diff shows of a new replica."""
 
 LIMITS: dict[str, Any] = {
     "CapDrop": ["ALL"],
@@ -163,8 +163,8 @@ def _another_plan(context: Context, found: Mapping[str, Any], replica: Replica) 
     options = differences(context.engine.inspect(found["Id"]) or {}, _body(context, replica))
     return (
         f"The container {replica.container} on {context.host} differs from the plan that is recorded, in "
-        f"{'; '.join(options) or 'its label or its network'}. Launch with session_recreate=true to create the "
-        "session again."
+        f"{'; '.join(options) or 'options that are not compared one by one'}. Launch with session_recreate=true to "
+        "create the session again."
     )
 
 

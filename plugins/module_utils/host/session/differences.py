@@ -44,12 +44,18 @@ def _both(name: str, made: object, planned: object, form: Callable[[Any], str]) 
 
 
 def _cpus(options: Options) -> int:
-    """Return thousandths of a CPU, 0 for no limit."""
+    """Return thousandths of a CPU, 0 for no limit. Others than sessions may have given it as NanoCpus."""
+    if options.get("NanoCpus"):
+        return int(options["NanoCpus"]) // 10**6
     return int(options.get("CpuQuota") or 0) * 1000 // int(options.get("CpuPeriod") or 100_000)
 
 
 def _amount(key: str) -> Callable[[Options], int]:
     return lambda options: int(options.get(key) or 0)
+
+
+def _text(key: str) -> Callable[[Options], str]:
+    return lambda options: str(options.get(key) or "")
 
 
 def _or_none(form: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -72,13 +78,22 @@ def _ports(options: Options) -> tuple[str, ...]:
 
 
 def _mounts(options: Options) -> tuple[str, ...]:
-    """Return mounts as source, target and ``ro``."""
-    return tuple(
-        sorted(
-            f"{mount.get('Source', '')}:{mount['Target']}{':ro' if mount.get('ReadOnly') else ''}"
-            for mount in options.get("Mounts") or ()
-        )
-    )
+    """Return mounts as source, target and ``ro``, which is the form of ``docker run --volume`` as well."""
+    mounts = [
+        f"{mount.get('Source', '')}:{mount['Target']}{':ro' if mount.get('ReadOnly') else ''}"
+        for mount in options.get("Mounts") or ()
+    ]
+    return tuple(sorted([*mounts, *(options.get("Binds") or ())]))
+
+
+def _locked_memory(options: Options) -> str:
+    """Return the limits of locked memory, soft and hard, in bytes; empty for those of the engine."""
+    limits = [limit for limit in options.get("Ulimits") or () if limit.get("Name") == "memlock"]
+    return " ".join(f"{limit.get('Soft')}:{limit.get('Hard')}" for limit in limits)
+
+
+def _disk(options: Options) -> str:
+    return str((options.get("StorageOpt") or {}).get("size") or "")
 
 
 def _capabilities(options: Options) -> tuple[str, ...]:
@@ -99,7 +114,11 @@ def _devices(options: Options) -> tuple[str, ...]:
 
 AMOUNTS: tuple[tuple[str, Callable[[Options], Any], Callable[[Any], str]], ...] = (
     ("CPUs", _cpus, _or_none(format_cpus)),
-    ("pinned CPUs", lambda options: options.get("CpusetCpus") or "", _or_none(show)),
+    ("pinned CPUs", _text("CpusetCpus"), _or_none(show)),
+    ("memory nodes", _text("CpusetMems"), _or_none(show)),
+    ("Docker's init", lambda options: bool(options.get("Init")), show),
+    ("locked memory", _locked_memory, _or_none(show)),
+    ("disk size", _disk, _or_none(show)),
     ("memory", _amount("Memory"), _or_none(format_memory)),
     ("shared memory", _amount("ShmSize"), _or_none(format_memory)),
     ("devices", _devices, _listed),

@@ -191,7 +191,7 @@ def _connect(context: Context, entry: dict[str, Any], replica: Replica, network:
                     link.delete_interface(pid, address)
         context.engine.connect_container(entry["Id"], network, endpoints(context, replica)[network])
         if interface is not None:
-            # # Engines continue to count, so the new interface is eth2 although eth1 was requested everywhere, and
+            # Engines continue to count, so the new interface is eth2 although eth1 was requested everywhere, and
             # engine 28 chooses its MAC itself, whatever was requested.
             link.ensure_interface(pid, str(replica.address), interface, str(replica.mac))
         if has_entry(context):

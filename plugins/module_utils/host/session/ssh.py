@@ -254,7 +254,7 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     engine = context.engine
     passwd = engine.read_file(container, accounts.PASSWD)
     uid, gid = image_user(passwd, user)
-    # # An image may have links to mounts or at their paths. The engine would follow them, and write as root to files
+    # An image may have links to mounts or at their paths. The engine would follow them, and write as root to files
     # outside the container.
     link_at = cache(partial(engine.link_at, container))
     targets = [places.DIRECTORY, places.RUNTIME, *(mount["target"] for mount in replica.mounts)]

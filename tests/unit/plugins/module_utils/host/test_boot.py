@@ -233,6 +233,19 @@ class TestProgram:
         done = subprocess.run(command, cwd=tmp_path, env={"PATH": os.environ["PATH"]}, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
+    def test_every_part_of_it_finds_what_it_imports(self, tmp_path: Path) -> None:
+        """Also what is imported late, as where a program of a replica cannot be started."""
+        path = tmp_path / "host.pyz"
+        path.write_bytes(boot_install.build("/srv/state"))
+        with zipfile.ZipFile(path) as archive:
+            names = [name[:-3].replace("/", ".") for name in archive.namelist() if name.startswith(f"{PREFIX}/")]
+        modules = [name for name in names if not name.endswith("__init__")]
+        assert len(modules) > 80
+        lines = ["import importlib, sys", f"sys.path.insert(0, {str(path)!r})"]
+        text = "\n".join([*lines, f"for name in {modules!r}: importlib.import_module(name)"])
+        done = subprocess.run([sys.executable, "-I", "-c", text], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
     def test_it_is_installed_once_repaired_and_removed(self, tmp_path: Path) -> None:
         path = tmp_path / "lib" / "host.pyz"
         assert boot_install.install("/srv/state", str(path), check_mode=True).changed
