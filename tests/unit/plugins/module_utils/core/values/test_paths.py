@@ -56,6 +56,17 @@ def test_it_is_as_linux_has_it(tmp_path: Path) -> None:
         assert places_on(f"{tmp_path}/{path}", real_link_at)[-1] == os.path.realpath(f"{tmp_path}/{path}")
 
 
+def test_as_many_links_are_followed_as_the_kernel_follows() -> None:
+    def next_link(path: str) -> str:
+        """Return where a link leads: /40 to /39, and so on; /0 is a folder."""
+        number = int(path[1:])
+        return f"/{number - 1}" if number else ""
+
+    assert places_on("/40", next_link)[-1] == "/0"
+    with pytest.raises(SessionError, match="More than 40 symbolic links"):
+        places_on("/41", next_link)
+
+
 def test_links_that_lead_to_each_other_are_no_path() -> None:
     with pytest.raises(SessionError, match="More than 40 symbolic links are on the way to '/loop/x'"):
         places_on("/loop/x", link_at)

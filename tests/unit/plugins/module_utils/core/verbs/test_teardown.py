@@ -167,3 +167,13 @@ def test_a_refusal_leaves_no_tombstone_by_which_others_would_remove_the_session(
     state = answered(refused, done(KNOWN))
     assert (state["step"], state["tombstones"], state["forget"]) == ("", [], [])
     assert state["failure"].splitlines()[1:] == ["h1: It belongs to alice."]
+
+
+def test_containers_without_a_record_go_with_the_session_that_another_host_removed() -> None:
+    """What no host has removed under that id is left alone, and named."""
+    without = {"id": SESSION, "name": "train", "status": "", "resource_group": "", "hosts": []}
+    state = answered(done(KNOWN), {**done(), "elsewhere": [without]})
+    assert (state["step"], hosts_of(state), state["elsewhere"]) == ("others", ["h1", "h2"], [])
+    other = answered(done({**KNOWN, "id": OTHER}), {**done(), "elsewhere": [without]})
+    assert other["step"] != "others"
+    assert len(other["elsewhere"]) == 1
