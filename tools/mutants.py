@@ -14,7 +14,6 @@ import ast
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,9 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / ".collections"))
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install  # noqa: E402
+
 PLACE = Path("plugins/module_utils")
 PACKAGES = ("core", "host")
-PREFIX = "ansible_collections.cluster_compute.session.plugins.module_utils."
+COLLECTION = "ansible_collections.cluster_compute.session."
+PREFIX = f"{COLLECTION}plugins.module_utils."
 MODELS = tuple(f"tests/unit/plugins/module_utils/core/verbs/test_{name}.py" for name in ("model", "partitions"))
 """Tests of whole sequences of events, which every decision is a part of."""
 SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -123,20 +127,10 @@ def _module(path: Path) -> str:
 
 
 def imports(path: Path, root: Path) -> set[str]:
-    """Return the modules below module_utils that a file imports, by absolute or relative names."""
-    found = set()
-    place = path.relative_to(root).with_suffix("").parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            if node.level:
-                package = ".".join([*place[: len(place) - node.level + 1], *filter(None, [node.module])])
-                name = package.removeprefix("plugins.module_utils").lstrip(".")
-            elif node.module and node.module.startswith(PREFIX):
-                name = node.module[len(PREFIX) :]
-            else:
-                continue
-            found |= {name, *(f"{name}.{alias.name}".lstrip(".") for alias in node.names)}
-    return found
+    """Return what a file imports from module_utils, by names below that."""
+    module = COLLECTION + ".".join(path.relative_to(root).with_suffix("").parts)
+    names = boot_install.imports(module, path.read_text(encoding="utf-8"))
+    return {name[len(PREFIX) :] for name in names if name.startswith(PREFIX)}
 
 
 def tests_of(path: Path, root: Path) -> list[str]:
@@ -159,20 +153,24 @@ class Broken(Exception):
 def is_noticed(mutant: Mutant, root: Path, seconds: float) -> bool:
     """Tell whether a test fails, or runs for too long, when the mutant is in the tree at *root*.
 
-    Raises Broken where the same test fails without the mutant, too.
+    Raises Broken where the same tests fail or run for as long without the mutant, too.
     """
     path = root / mutant.path
     text = path.read_text(encoding="utf-8")
     path.write_text(mutant.apply(text), encoding="utf-8")
+    tests = tests_of(mutant.path, root)
     try:
-        failed, output = _run(tests_of(mutant.path, root), root, seconds)
+        failed, output = _run(tests, root, seconds)
     except subprocess.TimeoutExpired:
-        return True
+        failed, output = True, ""
     finally:
         path.write_text(text, encoding="utf-8")
-    if failed:  # they ran in time, so they do without the change
+    if failed:
         names = re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:::| |$)", output, re.MULTILINE)
-        still, why = _run(names, root, seconds) if names else (True, output)
+        try:
+            still, why = _run(names or tests, root, seconds)
+        except subprocess.TimeoutExpired:
+            still, why = True, f"They take longer than {seconds:.0f} seconds: give more by --seconds."
         if still:
             raise Broken(f"{mutant.path}: the tests fail without a change.\n{why}")
     return failed
@@ -196,16 +194,10 @@ def _run(names: list[str], root: Path, seconds: float) -> tuple[bool, str]:
 
 def copy_of(root: Path, place: Path) -> Path:
     """Copy the files that git tracks or would track, and return where they are."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
-    for name in filter(None, names):
-        if (root / name).is_file():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, place / name)
+    subprocess.run([root / "tools" / "sync_tree.sh", place], check=True)
     link = place / ".collections/ansible_collections/cluster_compute/session"
     link.parent.mkdir(parents=True)
     link.symlink_to("../../..")
-    subprocess.run(["git", "init", "-q"], cwd=place, check=True)
     return place
 
 
@@ -219,7 +211,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     chosen = random.Random(options.seed).sample(every_mutant(ROOT), options.count)  # noqa: S311 - the same for the same seed
     with tempfile.TemporaryDirectory() as folder:
-        place = copy_of(ROOT, Path(folder))
+        place = copy_of(ROOT, Path(folder) / "tree")
         survivors = []
         for number, mutant in enumerate(chosen, 1):
             begin = time.monotonic()

@@ -112,12 +112,12 @@ def closure(name: str) -> dict[str, str]:
         if module in found or spec is None or spec.submodule_search_locations is not None:
             continue
         found[module] = _source(module, spec)
-        wanted += _imports(module, found[module])
+        wanted += [name for name in imports(module, found[module]) if name.startswith(_PACKAGES)]
     return found
 
 
-def _imports(module: str, source: str) -> Iterator[str]:
-    """Return the names that the *source* of a module imports from packages that run on hosts, modules or not."""
+def imports(module: str, source: str) -> Iterator[str]:
+    """Return the absolute names of all that the *source* of a module imports, modules or not."""
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -127,7 +127,7 @@ def _imports(module: str, source: str) -> Iterator[str]:
             parts = module.split(".")[: -node.level] if node.level else []
             package = ".".join([*parts, *([node.module] if node.module else [])])
             names = [package, *(f"{package}.{alias.name}" for alias in node.names)]
-        yield from (name for name in names if name.startswith(_PACKAGES))
+        yield from names
 
 
 def _find(name: str) -> ModuleSpec | None:

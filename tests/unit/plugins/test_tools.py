@@ -512,6 +512,12 @@ class TestMutants:
             "2 -> 3": False,
         }
         assert source.read_text(encoding="utf-8") == before
+        with test.open("a", encoding="utf-8") as file:
+            file.write("\n\ndef test_slow():\n    import time\n    time.sleep(30)\n")
+        (mutant, *_others) = mutants.every_mutant(tmp_path)
+        with pytest.raises(mutants.Broken, match="without a change"):
+            mutants.is_noticed(mutant, tmp_path, 2)
+        assert source.read_text(encoding="utf-8") == before
 
 
 class TestStructure:
