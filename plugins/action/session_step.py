@@ -68,7 +68,7 @@ class ImagesCall(HostAction):
                 given["logins"] = json.dumps(self._logins(given, task_vars))
         except CoreError as error:
             return {"failed": True, "msg": str(error)}
-        if state in ("serving", "received"):
+        if state in WITH_SECRET:
             transfer = given["transfer"]
             both = f"{transfer['sender']} {transfer['receiver']} {transfer['image']}"
             given["token"] = hmac.new(secret.encode(), both.encode(), hashlib.sha256).hexdigest()
