@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, read_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.facts import (
+    HostFacts,
+    read_facts,
+)
 
 CONTAINER = {
     "name": "train-main1",

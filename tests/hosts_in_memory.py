@@ -27,43 +27,57 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, folders, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger as ledger_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import output as output_files
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_files
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import Hung
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import VERSION_FILE, StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster import state as cluster_state
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PlannedSession, Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.job import LONGEST, parse_job_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.scope import Scope
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall, folders, link
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ledger as ledger_file
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import output as output_files
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import state as state_files
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.bounded import Hung
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    Engine,
+    EngineError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import (
+    VERSION_FILE,
+    StateDirectory,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster import (
+    state as cluster_state,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import (
+    PlannedSession,
+    Replica,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import (
+    LONGEST,
+    parse_job_request,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.scope import Scope
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     InvalidInput,
     SessionError,
     failed,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import (
     job,
     launch,
     repair,
     schedule,
     teardown,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.launch import launch_request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import (
     Outside,
     State,
     calls_of,
     combined,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import (
     change_steps,
     disk,
     engine_trial,
@@ -72,30 +86,39 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
     membership,
     prepare,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts as facts_of_host
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import names as host_names
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import verify as host_verify
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import facts as facts_of_host
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import names as host_names
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import repair as host_repair
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import steps as host_steps
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import verify as host_verify
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import (
     session_host,
     session_images,
     session_job,
     session_output,
     session_repair,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record as call_of_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import files as files_of_session
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import (
+    session_record as call_of_record,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import (
+    files as files_of_session,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import (
+    record as session_record,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.steps import Stage, Step
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.verify import PeersSilent
 from ansible_collections.cluster_compute.session.tests.images_in_memory import Images, Server, serve_in_memory
 from ansible_collections.cluster_compute.session.tests.in_one_process import patch_bounded
 from ansible_collections.cluster_compute.session.tests.jobs_in_memory import Command, Jobs, run_in_memory
 from ansible_collections.cluster_compute.session.tests.small_steps import NOW, Killed, Steps, rest
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import IMAGE, facts
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+    IMAGE,
+    facts,
+)
 
 LEASE, DEADLINE = 120, 600
 """Seconds for which a part is held until all have answered, and until the session has to run."""

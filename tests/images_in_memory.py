@@ -13,10 +13,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError, ImageDenied
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.image_stream import WAIT, StreamError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import images as host_images
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    EngineError,
+    ImageDenied,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.image_stream import (
+    WAIT,
+    StreamError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import images as host_images
 from ansible_collections.cluster_compute.session.tests.small_steps import NOW, rest
 
 NUMBERS = itertools.count(1)

@@ -10,14 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.bounded import Failed
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.bounded import Failed
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     SessionError,
     hangs,
     is_of_host,
     message_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, data, facts, repair, timer
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import (
+    boot,
+    data,
+    facts,
+    repair,
+    timer,
+)
 
 
 def in_one_process(work: Callable[[], Any], _what: str, _seconds: float) -> Any:

@@ -14,10 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import JobOutput, OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import jobs as host_jobs
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import (
+    JobOutput,
+    OutputDirectory,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import jobs as host_jobs
 from ansible_collections.cluster_compute.session.tests.small_steps import NOW, rest
 
 NUMBERS = itertools.count(1000)

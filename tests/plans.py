@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host, Placement, place
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import Plan, read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.placement import (
+    Host,
+    Placement,
+    place,
+)
 
 _SESSION = {"id": "", "name": "", "mode": "", "requested_mode": "", "size": 1, "resource_group": ""}
 _NETWORK: dict[str, Any] = {"driver": "vxlan", "name": "", "subnet": "", "interface": "eth1"}

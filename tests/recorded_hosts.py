@@ -16,9 +16,12 @@ from typing import Any
 
 import yaml
 from ansible_collections.cluster_compute.session.plugins.action import session_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import SITE_VARIABLES, pick
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch as verb
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import (
+    SITE_VARIABLES,
+    pick,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import launch as verb
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import Outside
 from ansible_collections.cluster_compute.session.tests.in_process import run_action
 
 _HERE = Path(__file__).resolve().parent

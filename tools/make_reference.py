@@ -25,7 +25,7 @@ import yaml
 CHECKOUT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(CHECKOUT / ".collections"))
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (  # noqa: E402
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import (  # noqa: E402
     KNOWN_VARIABLES,
     documented,
 )

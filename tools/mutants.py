@@ -25,13 +25,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install  # noqa: E402
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot_install  # noqa: E402
 
-PLACE = Path("plugins/module_utils")
+PLACE = Path("plugins/module_utils/_internal")
 PACKAGES = ("core", "host")
 COLLECTION = "ansible_collections.cluster_compute.session."
-PREFIX = f"{COLLECTION}plugins.module_utils."
-MODELS = tuple(f"tests/unit/plugins/module_utils/core/verbs/test_{name}.py" for name in ("model", "partitions"))
+PREFIX = f"{COLLECTION}plugins.module_utils._internal."
+MODELS = tuple(
+    f"tests/unit/plugins/module_utils/_internal/core/verbs/test_{name}.py" for name in ("model", "partitions")
+)
 """Tests of whole sequences of events, which every decision is a part of."""
 SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,

@@ -6,7 +6,7 @@
 # and, beside them, one file of tests on real engines.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
-core=tests/unit/plugins/module_utils/core
+core=tests/unit/plugins/module_utils/_internal/core
 logs=.cache/logs
 mkdir -p "$logs"
 

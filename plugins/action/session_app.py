@@ -14,7 +14,7 @@ import shlex
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.apps import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import (
     answer,
     page,
     read_way,

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import pick
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.apps import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import pick
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import (
     TABLE,
     parse_app_request,
     parse_name,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.parse import is_given
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.parse import is_given
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import resource_group
 

@@ -13,25 +13,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import SITE_VARIABLES, pick
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import (
+    SITE_VARIABLES,
+    pick,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import (
     REGISTRIES,
     parse_registries,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show import events
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show import events
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     CoreError,
     printable,
     spoken,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import (
     launch,
     repair,
     schedule,
     teardown,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, hosts_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import (
+    Outside,
+    State,
+    hosts_of,
+)
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.events import (
     EVENT,
     handed_on,

@@ -9,12 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import (
     DrainAnswer,
     read_answers,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.events import DRAIN, UNDRAIN, drained
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput, spoken
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.events import (
+    DRAIN,
+    UNDRAIN,
+    drained,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
+    InvalidInput,
+    spoken,
+)
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.events import (
     EVENT,
     handed_on,

@@ -37,7 +37,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.call_limits import (
     ALIVE_SECONDS,
     ANSWER_SECONDS,
     ASK_AFTER,
@@ -45,9 +45,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     SUSPECT_SECONDS,
     seconds_for,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import CoreError, spoken
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
+    CoreError,
+    spoken,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.entry_point import (
     ABSENT,
     DAMAGED,
     REFUSED,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import DEFAULT_GROUP
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import EVERYBODY
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import DEFAULT_GROUP
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import EVERYBODY
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, reader

@@ -11,13 +11,18 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.job import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import (
     JobRequest,
     parse_job_request,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import slips_of_prefix
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import CoreError, InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import job
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.near_misses import (
+    slips_of_prefix,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
+    CoreError,
+    InvalidInput,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import job
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 

@@ -10,18 +10,24 @@ import os
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import GroupFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import (
     FactsAnswer,
     read_answers,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.client_configuration import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.client_configuration import (
     CONFIGURATION,
     check_directory,
     client_files,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.login import find_login, login_address
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.login import (
+    find_login,
+    login_address,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
+    CoreError,
+    InvalidInput,
+)
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker

@@ -14,12 +14,14 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import (
     OutputAnswer,
     read_answers,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import slips_of_prefix
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.output import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.near_misses import (
+    slips_of_prefix,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import (
     LogsRequest,
     files_of,
     merge,
@@ -27,12 +29,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     shown,
     speaker,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     CoreError,
     InvalidInput,
     spoken,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import logs
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import logs
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.owner_files import write_for_owner
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables

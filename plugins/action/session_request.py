@@ -11,20 +11,25 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import PREFIX
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import PREFIX
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import (
     parse_request,
     read_variable,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import SHARED_WITH
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.near_misses import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import SHARED_WITH
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import (
+    VARIABLE as ADMINS,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.near_misses import (
     near_misses,
     slips_of_roles,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import CoreError, InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.parse import is_given
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
+    CoreError,
+    InvalidInput,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.parse import is_given
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     group_variables,

@@ -23,17 +23,22 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
 from ansible_collections.cluster_compute.session.plugins.action.session_output import ActionModule as OutputAction
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.call_limits import (
     ANSWER_SECONDS,
     seconds_for,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import (
     REGISTRIES,
     parse_registries,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.image_names import registry_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import calls_of, combined
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.image_names import (
+    registry_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import (
+    calls_of,
+    combined,
+)
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.awx import check_rrule
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import check_rrule
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 
 DOCUMENTATION = r"""
 name: awx_rrule

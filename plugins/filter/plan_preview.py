@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.preview import preview
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.preview import preview
 
 DOCUMENTATION = r"""
 name: plan_preview

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.preview import common
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import spoken
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.preview import common
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import spoken
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import (
     format_cpus,
     format_memory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.table import table
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.table import table
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import devices, images
 
 DOCUMENTATION = r"""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import spoken
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import spoken
 
 DOCUMENTATION = r"""
 name: queue_table

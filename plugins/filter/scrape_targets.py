@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.parse import parse_integer
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.parse import parse_integer
 
 DOCUMENTATION = r"""
 name: scrape_targets

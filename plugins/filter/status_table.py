@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.filter.queue_table import queue_table
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import printable
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import format_cpus
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.table import table
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import printable
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import format_cpus
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.table import table
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import DENSE_HOSTS, is_ready
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import many, memory, why
 

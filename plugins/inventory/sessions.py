@@ -106,9 +106,9 @@ from ansible.template import Templar
 from ansible.utils.collection_loader import AnsibleCollectionConfig
 from ansible.utils.unsafe_proxy import wrap_var
 from ansible.vars.manager import VariableManager
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import SITE_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import printable
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import SITE_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import HOST_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import printable
 
 try:
     from ansible.template import trust_as_template

@@ -73,9 +73,9 @@ sessions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import host_drain
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_drain
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
 
 
 def main() -> None:

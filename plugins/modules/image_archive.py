@@ -147,7 +147,7 @@ seconds:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import debian, images, system
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab import debian, images, system
 
 
 def main() -> None:

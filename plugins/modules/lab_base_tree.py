@@ -80,7 +80,7 @@ seconds:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import debian, system
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab import debian, system
 
 
 def main() -> None:

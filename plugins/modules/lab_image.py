@@ -57,8 +57,11 @@ image_id:
 from collections.abc import Iterator
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.images import RECIPE_LABEL
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    Engine,
+    EngineError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab.images import RECIPE_LABEL
 
 PATIENCE = 300
 """Seconds without an answer of the engine while it unpacks the image."""

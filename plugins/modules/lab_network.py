@@ -61,8 +61,8 @@ bridge:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import network, system
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab import network, system
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab.names import Lab
 
 
 def main() -> None:

@@ -56,8 +56,8 @@ removed:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import hosts, system
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab import hosts, system
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab.names import Lab
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..module_utils.core.model.record import DEFAULT_GROUP
-from ..module_utils.core.show import events
+from ..module_utils._internal.core.model.record import DEFAULT_GROUP
+from ..module_utils._internal.core.show import events
 from . import event_sender
 
 EVENT = "cluster_compute_event"

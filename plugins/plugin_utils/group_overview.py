@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..module_utils.core.cluster.group import SITE_VARIABLES, GroupFacts, pick, waiting_of
-from ..module_utils.core.model.answers import FactsAnswer, read_answers
-from ..module_utils.core.rules.access import Asker
-from ..module_utils.core.rules.capacity import hosts_from_facts
-from ..module_utils.core.rules.placement import Host
-from ..module_utils.core.rules.queue import schedule_queue
-from ..module_utils.core.rules.scope import Scope
-from ..module_utils.core.rules.site import Settings
-from ..module_utils.core.show.overview import overview
-from ..module_utils.core.values.errors import InvalidInput
+from ..module_utils._internal.core.cluster.group import SITE_VARIABLES, GroupFacts, pick, waiting_of
+from ..module_utils._internal.core.model.answers import FactsAnswer, read_answers
+from ..module_utils._internal.core.rules.access import Asker
+from ..module_utils._internal.core.rules.capacity import hosts_from_facts
+from ..module_utils._internal.core.rules.placement import Host
+from ..module_utils._internal.core.rules.queue import schedule_queue
+from ..module_utils._internal.core.rules.scope import Scope
+from ..module_utils._internal.core.rules.site import Settings
+from ..module_utils._internal.core.show.overview import overview
+from ..module_utils._internal.core.values.errors import InvalidInput
 
 
 def read_overview(

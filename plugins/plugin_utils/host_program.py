@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..module_utils.core.values import errors
-from ..module_utils.host import entry_point
-from ..module_utils.host.program import MARK
+from ..module_utils._internal.core.values import errors
+from ..module_utils._internal.host import entry_point
+from ..module_utils._internal.host.program import MARK
 
 FOLDER = "/usr/local/lib/cluster-compute/programs"
 """Where a host keeps the programs of the controllers that use it."""
 PACKAGES = ("core", "adapters", "host", "replica")
-_PACKAGE = "ansible_collections/cluster_compute/session/plugins/module_utils"
+_PACKAGE = "ansible_collections/cluster_compute/session/plugins/module_utils/_internal"
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest date that a zip archive can store."""
 

@@ -14,8 +14,8 @@ import tarfile
 import zlib
 from typing import Any
 
-from ..module_utils.core.values.errors import InvalidInput
-from ..module_utils.core.values.image_names import full_name
+from ..module_utils._internal.core.values.errors import InvalidInput
+from ..module_utils._internal.core.values.image_names import full_name
 
 VARIABLE = "session_image_archive"
 LARGEST_DOCUMENT = 4 * 1024**2

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 
-from ..module_utils.core.values.errors import spoken
+from ..module_utils._internal.core.values.errors import spoken
 
 
 def not_shown(result: dict[str, Any]) -> dict[str, Any]:

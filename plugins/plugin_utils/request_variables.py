@@ -11,15 +11,15 @@ import pwd
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..module_utils.core.model.read_fields import parse_owner, parse_users
-from ..module_utils.core.model.record import DEFAULT_GROUP
-from ..module_utils.core.model.request import parse_request, read_variable
-from ..module_utils.core.rules.access import SHARED_WITH, Asker
-from ..module_utils.core.rules.access import VARIABLE as ADMINS
-from ..module_utils.core.rules.scope import VARIABLE as GROUP
-from ..module_utils.core.rules.scope import Scope
-from ..module_utils.core.values.errors import InvalidInput
-from ..module_utils.core.values.parse import is_given
+from ..module_utils._internal.core.model.read_fields import parse_owner, parse_users
+from ..module_utils._internal.core.model.record import DEFAULT_GROUP
+from ..module_utils._internal.core.model.request import parse_request, read_variable
+from ..module_utils._internal.core.rules.access import SHARED_WITH, Asker
+from ..module_utils._internal.core.rules.access import VARIABLE as ADMINS
+from ..module_utils._internal.core.rules.scope import VARIABLE as GROUP
+from ..module_utils._internal.core.rules.scope import Scope
+from ..module_utils._internal.core.values.errors import InvalidInput
+from ..module_utils._internal.core.values.parse import is_given
 from .plain import PlainHosts
 
 OF_AWX = ("awx_job_id", "awx_user_name", "tower_user_name")

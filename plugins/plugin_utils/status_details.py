@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..module_utils.core.values.parse import format_span
-from ..module_utils.core.values.resources import format_cpus
+from ..module_utils._internal.core.values.parse import format_span
+from ..module_utils._internal.core.values.resources import format_cpus
 from .markup import Html, element, join, words
 from .status_parts import NOTHING, TIMES, Mark, badge, fact_list, section, table_head, usage
 from .wording import cpus, devices, images, many, memory, why

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..module_utils.core.values.resources import format_cpus
+from ..module_utils._internal.core.values.resources import format_cpus
 from .markup import Html, element, join, words
 from .status_details import drawer, waiting_drawer
 from .status_parts import NOTHING, SIGN, Mark, amount_bar, badge, is_ready, opener, search, table_head, usage_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..module_utils.core.values.resources import format_cpus
+from ..module_utils._internal.core.values.resources import format_cpus
 from .markup import Html, element, words
 from .status_parts import DENSE_HOSTS, SEVERITY, SIGN, TIMES, Mark, amount_bar, is_ready, opener, search, sign
 from .wording import cpus, many, memory, part_of

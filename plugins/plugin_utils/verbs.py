@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..module_utils.core.verbs import check_pairs, job, launch, logs, preflight, repair, schedule, teardown
+from ..module_utils._internal.core.verbs import check_pairs, job, launch, logs, preflight, repair, schedule, teardown
 
 VERBS: dict[str, Any] = {
     "check_pairs": check_pairs,

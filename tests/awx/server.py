@@ -21,7 +21,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.awx import check_rrule, check_survey
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import (
+    check_rrule,
+    check_survey,
+)
 
 TOKEN = "for the tests alone"  # noqa: S105 the server is a stand-in
 ROOT = "/api/v2/"

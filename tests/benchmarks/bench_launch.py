@@ -36,8 +36,10 @@ from pathlib import Path
 from typing import Any
 
 import docker
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import environments
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import (
+    environments,
+)
 
 HERE = Path(__file__).resolve().parent / "launch"
 CHECKOUT = HERE.parents[2]

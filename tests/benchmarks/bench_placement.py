@@ -15,8 +15,11 @@ import statistics
 import sys
 import time
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import (
+    Request,
+    parse_request,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.placement import (
     Capacity,
     Host,
     Placement,

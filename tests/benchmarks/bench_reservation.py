@@ -21,8 +21,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Allocatable, Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
+    Allocatable,
+    Claim,
+)
 from ansible_collections.cluster_compute.session.tests.benchmarks.bench_launch import HOSTS, lab, own, play, sockets
 
 SESSIONS = (1, 100, 1000)

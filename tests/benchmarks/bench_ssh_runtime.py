@@ -36,14 +36,14 @@ ON_HOST = """
 import json, shutil, sys, time
 sys.path.insert(0, PROGRAM)
 from pathlib import Path
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import containers
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import containers
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.stages import session_stages  # noqa: E501
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.steps import perform
 
 engine, state = Engine.connect(), StateDirectory("/var/lib/cluster-compute")
 ((record,), _damaged) = state.records()

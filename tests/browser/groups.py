@@ -8,10 +8,13 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.state import cluster_state
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import COMMITTED, Reservation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.state import cluster_state
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
+    COMMITTED,
+    Reservation,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     ERROR,
     PENDING,
     QueueTicket,
@@ -21,15 +24,27 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     prepared,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host, Placement, place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, schedule_queue
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import (
+    Request,
+    parse_request,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import ADMIN
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
+    hosts_from_facts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.ledger import claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.placement import (
+    Host,
+    Placement,
+    place,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.queue import (
+    Waiting,
+    schedule_queue,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.overview import overview
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 GIB = 1024**3

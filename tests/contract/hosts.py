@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import processes
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab import processes
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab.names import Lab
 from ansible_collections.cluster_compute.session.tests.lab_lock import LabInUse, only_user
 
 HERE = Path(__file__).resolve().parent

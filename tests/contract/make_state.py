@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     ERROR,
     PENDING,
     QueueTicket,
@@ -30,9 +30,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     started,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.apps import parse_app_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import timer
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import parse_app_request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import timer
 from ansible_collections.cluster_compute.session.tests.contract import on_host
 from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, Host, Session
 

@@ -20,42 +20,48 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import LABEL_REPLICA, Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    LABEL_REPLICA,
+    Engine,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import (
     SessionDirectory,
     StateDirectory,
     mark_version,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import read_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.facts import read_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     Record,
     new_record,
     prepared,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.admission import (
     check_request_against_hosts,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
     build_plan,
     images_of,
     with_images,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
     allocatable_of,
     hosts_from_facts,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import needs_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.ledger import claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.placement import (
+    Placement,
+    place,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.steps import perform
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 
 BUSYBOX = "cluster-compute/busybox:latest"

@@ -16,21 +16,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import link
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    Engine,
+    EngineError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import OutputDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
     COMMITTED,
     LEASED,
     Allocatable,
     Claim,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.health import Drain
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.patch import difference
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     RESIZE,
     RUNNING,
     Change,
@@ -39,11 +42,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     started,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import beyond, claims_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, launch_steps, steps
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.data import READS, WRITES
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.ledger import (
+    beyond,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import data, launch_steps, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.repair import repair_host
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,

@@ -14,14 +14,14 @@ from functools import partial
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import OutputDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     RUNNING,
     TERMINATED,
     advance,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import durations
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import durations
 from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Host, Session, output_of, until
 
 Look = Callable[..., list[str]]

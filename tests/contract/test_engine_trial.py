@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.output import batch_job
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_trial
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.default_runtime import SCRIPT
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.engine_settings import FILE
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import link
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import RUNTIME, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.suspicion import SuspicionFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import engine_trial
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.default_runtime import SCRIPT
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.engine_settings import FILE
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, has_ended, output_of, things, until
 from ansible_collections.cluster_compute.session.tests.contract.test_jobs import Job

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.first_address import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import RUNTIME, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.first_address import (
     is_first,
     is_translated,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime, steps
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.default_runtime import SCRIPT
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import engine_runtime, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.default_runtime import SCRIPT
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     Host,

@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import (
     accelerators,
     bounded,
     disk_use,
     folders,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.disk import MOST_WORK
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, disk, program, timer
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.suspicion import SuspicionFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.disk import MOST_WORK
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot, disk, program, timer
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.tests.contract.dead_filesystem import dead
 from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Host, Session, has_ended, until
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
     LABEL_CODE,
     LABEL_CPUS,
     LABEL_DEVICES,
@@ -31,12 +31,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     NO_LABELS,
     Engine,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, started
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import Record, started
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     InvalidInput,
     SessionError,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import labels
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,

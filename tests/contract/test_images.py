@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import image_stream
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import content_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import image_stream
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import content_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, output_of
 from ansible_collections.cluster_compute.session.tests.contract.registry import having, refusing

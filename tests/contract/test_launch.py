@@ -20,26 +20,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import Api
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_api import Api
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
     COMMITTED,
     CONFIRMED,
     LEASED,
     Allocatable,
     Claim,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     PREPARING,
     RUNNING,
     is_stub,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.places import RUNTIME, RUNTIME_ON_HOST
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import image_notes
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.isolation import STANDING
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import (
+    RUNTIME,
+    RUNTIME_ON_HOST,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import image_notes
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,

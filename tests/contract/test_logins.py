@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.places import RUNTIME
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import logins, ssh_runtime
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import RUNTIME
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import logins, ssh_runtime
 from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, Host, output_of
 
 pytestmark = pytest.mark.usefixtures("ssh_runtime")

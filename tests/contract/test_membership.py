@@ -13,14 +13,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Claim
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import QUESTION, WAITING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import launch_steps, membership
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair, repair_host
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import OutputDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.membership import (
+    QUESTION,
+    WAITING,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import launch_steps, membership
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.repair import Repair, repair_host
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     ADDRESSES,
     CABLE,
@@ -36,10 +39,10 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
 
 PUT = """
 import json, sys
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import tunnel_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import isolation_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import tunnel_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.isolation import isolation_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import firewall_rules, steps
 plan = json.loads(sys.argv[1])
 wanted = isolation_of(read_plan(plan), sys.argv[2], tunnel_of(plan), gave_up=sys.argv[3:] == ["gave up"])
 steps.perform([firewall_rules.rule_steps(wanted, False)])
@@ -48,7 +51,7 @@ steps.perform([firewall_rules.rule_steps(wanted, False)])
 
 ASK = """
 import sys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Question, ask
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.questions import Question, ask
 print(list(ask([Question(*sys.argv[1:3], *map(int, sys.argv[3:]))], 1.0).values()))
 """
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import MOST_TIMES
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import names, timer
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.names import MOST_TIMES
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import names, timer
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of, until
 
 WRITES = """

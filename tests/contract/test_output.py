@@ -9,9 +9,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import output
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import OutputDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import output
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of
 
 BEGINS = ["/bin/sh", "-c", "echo begin $RANK; echo wrong $RANK >&2; exec sleep 8888"]

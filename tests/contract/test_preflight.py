@@ -16,18 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, image_stream
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.places import RUNTIME_ON_HOST
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall, image_stream
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    Engine,
+    EngineError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.data import READS, WRITES
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import (
+    RUNTIME_ON_HOST,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import (
     boot_install,
     data,
     engine_runtime,
     preflight,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.boot_install import PATH
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.boot_install import PATH
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     ADDRESSES,
     BUSYBOX,

@@ -16,28 +16,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import (
     RESERVE,
     RESERVE_SIZE,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster.group import GroupFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import (
     FactsAnswer,
     read_answers,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import Allocatable, Claim
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
+    Allocatable,
+    Claim,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     ERROR,
     RUNNING,
     Record,
     advance,
     new_record,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     HERE,
     Call,

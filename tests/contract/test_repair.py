@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import (
     firewall,
     link,
     ssh_keys,
     ssh_server,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import SSH_PORT
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.places import RUNTIME_ON_HOST
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import SSH_PORT
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.isolation import STANDING
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import (
+    RUNTIME_ON_HOST,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import firewall_rules
 from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, HERE, Call, Host, Session, rules
 
 pytestmark = pytest.mark.both_engines

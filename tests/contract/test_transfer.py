@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
     LABEL_REPLICA,
     Engine,
     EngineError,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import replica_transfer
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import replica_transfer
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of
 
 

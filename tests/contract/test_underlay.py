@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.probe import Peer as ProbePeer
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import preflight
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    Engine,
+    EngineError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.probe import Peer as ProbePeer
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules import isolation
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import preflight
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     ADDRESSES,
     CABLE,

@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     PENDING,
     QueueTicket,
     Record,
@@ -19,8 +19,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.times import Times
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_watch
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.times import Times
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import session_watch
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session
 
 

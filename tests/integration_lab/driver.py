@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.tests.deprecations import SHOWN, deprecations
 
 CALLING = {"session_step", *ARGUMENTS}

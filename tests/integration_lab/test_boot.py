@@ -220,7 +220,7 @@ def test_hosts_go_to_the_next_release_and_back_under_a_session(
     for name in ("meta", "playbooks", "plugins", "roles", "galaxy.yml"):
         copy = shutil.copytree if (CHECKOUT / name).is_dir() else shutil.copy
         copy(CHECKOUT / name, collection / name)
-    with (collection / "plugins/module_utils/host/boot.py").open("a", encoding="utf-8") as file:
+    with (collection / "plugins/module_utils/_internal/host/boot.py").open("a", encoding="utf-8") as file:
         file.write('\nRELEASE = "the next one"\n')
 
     def by_next(playbook: str, request: dict[str, Any] | None = None) -> Run:

@@ -300,7 +300,7 @@ def test_where_root_may_not_write_the_owner_of_the_folder_proves_it(folders: Non
     program = """
 import os, sys
 sys.path.insert(0, "/usr/local/lib/cluster-compute/host.pyz")
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import folders
 with folders.opened("/srv/apart/theirs", ["/srv"]) as folder:
     folders.write_inside(folder, "proof", "secret")
     print(folders.read_inside(folder, "proof"), os.geteuid())

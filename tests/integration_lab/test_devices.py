@@ -5,7 +5,7 @@
 
 Who gets which, and what is refused, is tried by recorded answers of hosts
 (tests/unit/plugins/action/test_launch_decisions.py), what the engine is told of it in
-tests/unit/plugins/module_utils/host/test_devices.py.
+tests/unit/plugins/module_utils/_internal/host/test_devices.py.
 """
 
 from __future__ import annotations

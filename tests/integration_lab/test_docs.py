@@ -19,13 +19,13 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import (
     ADVICE_NAMES,
     CUDA_DEVICES,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.environment_names import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import HOST_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.environment_names import (
     CONTRACT_NAMES,
 )
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (

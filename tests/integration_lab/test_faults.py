@@ -281,14 +281,14 @@ def test_an_image_of_another_architecture_is_refused(restored: Snapshot) -> None
 
 
 MAKE_A_LINK = f"""
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import link
 alias = link.session_alias("{SESSION}", "linked")
 link.create_vxlan(link.Vxlan("ccx4f8c2a10", 4242, "{ADDRESSES["n2"]}", 4789, 1400, alias))
 """
 
 
 LEDGER = f"""
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
 print(*(held.stage for held in LedgerFile("{STATE}").read().values()))
 """
 

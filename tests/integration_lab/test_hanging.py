@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.call_limits import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.call_limits import (
     ALIVE_SECONDS,
     ASK_AFTER,
 )

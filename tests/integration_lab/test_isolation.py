@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.isolation import (
     STANDING,
     chain_name,
     inner_bridge,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import network
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab, hardware_address
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab import network
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab.names import Lab, hardware_address
 from ansible_collections.cluster_compute.session.tests.integration_lab import packets
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
@@ -417,8 +417,8 @@ OPEN_WAYS = (
 
 
 REMOVE = (
-    "from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall\n"
-    "from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation\n"
+    "from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall\n"
+    "from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules import isolation\n"
     "for name in [*firewall.sessions(), isolation.STANDING[0]]: firewall.remove(name)\n"
 )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import call
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import call
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import tunnel_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import tunnel_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.isolation import (
     egress_bridge,
     isolation_of,
     nft_rules,
@@ -98,10 +98,10 @@ table ip docker-bridges {{
 """What an engine's translation of a published port comes down to."""
 CHANGE = """
 import json, sys
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import tunnel_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import isolation_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import tunnel_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.isolation import isolation_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import firewall_rules, steps
 plan = json.loads(sys.argv[2])
 wanted = isolation_of(read_plan(plan), "h1", tunnel_of(plan))
 put = sys.argv[1] == "put"
@@ -113,7 +113,7 @@ print(json.dumps(steps.descriptions([stage])))
 """
 ASK = """
 import json, sys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Question, ask
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.questions import Question, ask
 peer, port, vni, *own = sys.argv[1:]
 asked = [Question(address, peer, int(port), int(vni)) for address in own]
 print(json.dumps({question.local: answer for question, answer in ask(asked).items()}))
@@ -338,7 +338,7 @@ def test_who_asks_for_its_membership_is_told_it_by_the_rules_alone(
 def test_a_host_of_many_sessions_is_told_of_each(ears: dict[str, Path]) -> None:
     many = """
 import sys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Question, ask
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.questions import Question, ask
 print(len(ask([Question("192.0.2.12", "192.0.2.11", int(sys.argv[1]), vni) for vni in range(9)])))
 """
     rule = [

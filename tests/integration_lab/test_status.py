@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import (
     ADVICE_NAMES,
     NO_SINGLE_COPY,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.environment_names import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.environment_names import (
     CONTRACT_NAMES,
 )
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (

@@ -21,36 +21,44 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link, wireguard
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import link, wireguard
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import (
+    StateDirectory,
+    write_file,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     RUNNING,
     advance,
     new_record,
     prepared,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.admission import (
     check_request_against_hosts,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
+    hosts_from_facts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.change import (
     changed_plan,
     find_places,
     target_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, removal, steps, verify
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.placement import (
+    Placement,
+    place,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot, removal, steps, verify
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.prepare import make_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import links
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"

@@ -17,32 +17,37 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import (
     firewall,
     image_stream,
     link,
     questions,
     wireguard,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Echo, Question
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.questions import Echo, Question
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     new_record,
     prepared,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import chain_name
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import host_preflight
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
+    hosts_from_facts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.isolation import chain_name
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.placement import (
+    Placement,
+    place,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import steps
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_preflight
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import links
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.other_kernel.test_tunnel import inside, run
 

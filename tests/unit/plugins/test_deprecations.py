@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.deprecations import SHOWN, deprecations
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import facts
 from ansible_collections.cluster_compute.session.tests.unit.plugins.stand_in import play
 
 REMOVED = {"changed": True, "actions": ["remove it"], "sessions": [], "tombstones": [], "warnings": ["Not all of it."]}

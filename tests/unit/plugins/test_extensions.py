@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show import events, metrics
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show import events, metrics
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.show import test_metrics
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.show import test_metrics
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 MONITORING = CHECKOUT / "extensions" / "monitoring"

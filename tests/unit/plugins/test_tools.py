@@ -179,7 +179,11 @@ class TestStamps:
 
     def test_what_python_keeps_and_what_others_are_made_of_does_not_count(self, tree: Path) -> None:
         stamps = self.passed(tree)
-        for name in ("plugins/module_utils/lab/__pycache__/x.pyc", "plugins/modules/session_host.py", "README.md"):
+        for name in (
+            "plugins/module_utils/_internal/lab/__pycache__/x.pyc",
+            "plugins/modules/session_host.py",
+            "README.md",
+        ):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             (tree / name).touch()
         assert stamps.outdated(tree) == []
@@ -487,14 +491,14 @@ class TestMutants:
 
     def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(self, tmp_path: Path) -> None:
         mutants = load("mutants")
-        source = tmp_path / "plugins/module_utils/core/rules/small.py"
+        source = tmp_path / "plugins/module_utils/_internal/core/rules/small.py"
         source.parent.mkdir(parents=True)
         source.write_text("def f(a):\n    if a > 7:\n        return 1\n    return 2\n", encoding="utf-8")
         test = tmp_path / "tests/unit/plugins/test_small.py"
         test.parent.mkdir(parents=True)
         test.write_text(
             "import sys\n"
-            "sys.path.insert(0, 'plugins/module_utils/core/rules')\n"
+            "sys.path.insert(0, 'plugins/module_utils/_internal/core/rules')\n"
             "if False:\n"
             f"    from {mutants.PREFIX}core.rules import small\n"
             "import small\n\n\ndef test_f():\n    assert small.f(9) == 1\n",
@@ -541,7 +545,7 @@ class TestStructure:
 
     def test_every_kind_is_found(self, tmp_path: Path) -> None:
         structure = load("structure")
-        folder = tmp_path / "plugins" / "module_utils" / "core" / "verbs"
+        folder = tmp_path / "plugins" / "module_utils" / "_internal" / "core" / "verbs"
         folder.mkdir(parents=True)
         (folder / "a.py").write_text(
             "def f(a, b, c, d, e, f, g, h) -> dict[str, Any]:\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot_install
 
 ROOT = Path(__file__).resolve().parents[3]
 # In pieces, or this file would find itself.
@@ -117,7 +117,9 @@ def test_what_is_promised_is_shown_by_tests_that_are_there(page: str) -> None:
 def test_the_architecture_names_every_file_of_the_core_and_of_the_hosts() -> None:
     """Verbs and calls are named by their packages, one file each."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    paths = [path for path in (ROOT / "plugins" / "module_utils").rglob("*.py") if path.stem != "__init__"]
+    paths = [
+        path for path in (ROOT / "plugins" / "module_utils" / "_internal").rglob("*.py") if path.stem != "__init__"
+    ]
     wanted = {path.stem for path in paths if path.parent.name not in ("lab", "verbs", "calls")}
     assert len(wanted) > 100
     assert sorted(stem for stem in wanted if not re.search(rf"\b{stem}\b", text)) == []
@@ -125,18 +127,20 @@ def test_the_architecture_names_every_file_of_the_core_and_of_the_hosts() -> Non
 
 CORE = ("values", "model", "rules", "cluster", "planning", "preflight", "show", "verbs")
 """The packages of the core. One imports those before it."""
-MODULE_UTILS = "ansible_collections.cluster_compute.session.plugins.module_utils."
+MODULE_UTILS = "ansible_collections.cluster_compute.session.plugins.module_utils._internal."
 
 
 def imported(path: Path) -> set[str]:
     """Return what a file of module_utils imports from there, by names below it, also for types."""
-    module = MODULE_UTILS + ".".join(path.relative_to(ROOT / "plugins" / "module_utils").with_suffix("").parts)
+    module = MODULE_UTILS + ".".join(
+        path.relative_to(ROOT / "plugins" / "module_utils" / "_internal").with_suffix("").parts
+    )
     names = boot_install.imports(module, path.read_text(encoding="utf-8"))
     return {name[len(MODULE_UTILS) :] for name in names if name.startswith(MODULE_UTILS)}
 
 
 def test_a_package_of_the_core_imports_only_those_before_it() -> None:
-    core = ROOT / "plugins" / "module_utils" / "core"
+    core = ROOT / "plugins" / "module_utils" / "_internal" / "core"
     assert [path.name for path in core.glob("*.py")] == ["__init__.py"], "each file of the core has a package"
     assert {path.name for path in core.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(CORE)
     wrong = []

@@ -17,7 +17,7 @@ import yaml
 CHECKOUT = Path(__file__).resolve().parents[3]
 PAGE = (CHECKOUT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 LAB = "roles/lab"
-VERBS = "plugins/module_utils/core/verbs"
+VERBS = "plugins/module_utils/_internal/core/verbs"
 FAILS = ("fail", "refuse", "not_changed")
 VARIES = "…"
 

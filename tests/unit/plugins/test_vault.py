@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 import yaml
 from ansible.parsing.vault import VaultLib, VaultSecret
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import GRANTED, facts
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+    GRANTED,
+    facts,
+)
 from ansible_collections.cluster_compute.session.tests.unit.plugins.stand_in import CHECKOUT, asked, play
 
 WORDS = "correct horse"

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.claims import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
     COMMITTED,
     Claim,
     Reservation,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import environments
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import (
+    environments,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import PINNED
 from ansible_collections.cluster_compute.session.tests.recorded_hosts import BUSYBOX, HOSTS, RECORDED, launch, placed
 
 BASE = {"session_name": "place", "session_image": BUSYBOX, "session_memory": "64m", "session_command": "sleep 8888"}

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.action import session_decide as action
 from ansible_collections.cluster_compute.session.plugins.action import session_step
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     PENDING,
     QueueTicket,
     advance,
     new_record,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import schedule
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import hosts_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender, not_shown
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
     AWAY,
     BROKEN,
     Launch,

@@ -23,13 +23,13 @@ from ansible import constants as C
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.action import session_host as action
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.entry_point import (
     ABSENT,
     DAMAGED,
     REFUSED,
     UNKEPT,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import MARK
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import MARK
 
 NOT_SHOWN = "_ansible_no_log"
 Say = Callable[[str, "bytes | None"], str]

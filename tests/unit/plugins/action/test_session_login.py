@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.action.session_login import _contents
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 
 
 def test_what_is_in_the_folder(tmp_path: Path) -> None:

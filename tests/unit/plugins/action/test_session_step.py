@@ -17,8 +17,8 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
 from ansible_collections.cluster_compute.session.plugins.action import session_host
 from ansible_collections.cluster_compute.session.plugins.action import session_step as action
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import REGISTRIES
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import REGISTRIES
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 
 PULL = {"reference": "registry.example/train:1", "digest": "registry.example/train@sha256:" + "d" * 64}
 

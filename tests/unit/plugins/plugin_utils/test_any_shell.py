@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible.plugins.loader import become_loader, shell_loader
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import ABSENT
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.entry_point import ABSENT
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.any_shell import (
     LONGEST_ARGUMENT,
     for_any_shell,

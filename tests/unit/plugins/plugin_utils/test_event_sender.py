@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.events import cloud_event, happened
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.events import (
+    cloud_event,
+    happened,
+)
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender
 
 EVENT = {"type": "cluster_compute.session.launch.succeeded", "data": {"session": "train"}}

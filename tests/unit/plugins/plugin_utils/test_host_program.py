@@ -19,24 +19,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import calls_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import calls_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot_install
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.entry_point import (
     ABSENT,
     DAMAGED,
     REFUSED,
     UNKEPT,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.install import MONTH
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.install import MONTH
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import host_program
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import (
     Program,
     answer_in,
     text_behind,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import Launch, request
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+    Launch,
+    request,
+)
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +231,9 @@ def test_one_run_of_ansible_makes_the_archive_once_and_only_for_a_host_that_lack
 
 @pytest.mark.parametrize("call", sorted(ARGUMENTS))
 def test_every_call_has_its_code(call: str) -> None:
-    code: Any = import_module(f"ansible_collections.cluster_compute.session.plugins.module_utils.host.calls.{call}")
+    code: Any = import_module(
+        f"ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls.{call}"
+    )
     assert callable(code.call)
 
 
@@ -255,13 +260,15 @@ def test_the_answer_is_found_in_what_a_host_writes(output: str, wanted: Any) -> 
 
 @pytest.mark.parametrize("call", sorted(name for name, known in ARGUMENTS.items() if "state" in known["argument_spec"]))
 def test_every_state_that_can_be_asked_for_is_one(call: str) -> None:
-    code: Any = import_module(f"ansible_collections.cluster_compute.session.plugins.module_utils.host.calls.{call}")
+    code: Any = import_module(
+        f"ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls.{call}"
+    )
     choices = ARGUMENTS[call]["argument_spec"]["state"]["choices"]
     assert choices == list(getattr(code, "STATES", {"present": None, "absent": None}))
 
 
 def test_hosts_do_not_load_how_a_request_is_read() -> None:
-    package = "ansible_collections.cluster_compute.session.plugins.module_utils"
+    package = "ansible_collections.cluster_compute.session.plugins.module_utils._internal"
     calls = Path(import_module(f"{package}.host.calls").__path__[0])
     lines = [f"import {package}.host.calls.{path.stem}" for path in calls.glob("*.py") if path.stem != "__init__"]
     text = "\n".join([f"import sys; sys.path[:] = {sys.path!r}", *lines, "print(*sys.modules)"])

@@ -10,8 +10,8 @@ import pwd
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.values.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import Asker
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import asker_of, session_owner
 
 EVE = Asker("eve", is_admin=False)

@@ -1,0 +1,409 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a launch decides where other runs are at work on the same session."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import (
+    GroupFacts,
+    waiting_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import (
+    FactsAnswer,
+    read_answers,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
+    COMMITTED,
+    CONFIRMED,
+    Claim,
+    Reservation,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import PinnedImage
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
+    ERROR,
+    PENDING,
+    RUNNING,
+    QueueTicket,
+    Record,
+    advance,
+    new_record,
+    prepared,
+    started,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import (
+    Request,
+    parse_request,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.planning.change import (
+    ChangePlanner,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import ADMIN, Asker
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
+    hosts_from_facts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.ledger import claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.share import Shares
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
+    InvalidInput,
+    InvalidPlan,
+    RenamedHost,
+)
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.plans import placed
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import IMAGE
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+    facts as host,
+)
+
+KEYS = [
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@laptop",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFGmJ/gx/8z/eHNzAzghDtUKw9fasWzqtpwji3eUm1OG",
+]
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+
+
+def request(**given: Any) -> Request:
+    values = {"name": "train", "image": "busybox", **given}
+    return parse_request({f"session_{key}": value for key, value in values.items()})
+
+
+def planner(
+    wanted: Request,
+    unreachable: Sequence[str] = (),
+    owner: str = "alice",
+    shared_with: Sequence[str] = (),
+    asker: Asker = ADMIN,
+    settings: Settings | None = None,
+    **hosts: dict[str, Any],
+) -> ChangePlanner:
+    results: dict[str, dict[str, Any]] = {
+        **{name: {"host": facts} for name, facts in hosts.items()},
+        **{name: {"unreachable": True} for name in unreachable},
+    }
+    group = GroupFacts.read(read_answers(FactsAnswer, results), {name: {} for name in results})
+    return ChangePlanner(
+        wanted,
+        owner,
+        False,
+        group,
+        settings or Settings(),
+        draw=lambda: str(uuid.uuid4()),
+        read_archive=lambda request: read_archive(str(request.image_archive)),
+        shared_with=shared_with,
+        asker=asker,
+    )
+
+
+def waiting(wanted: Request) -> Record:
+    return advance(new_record(SESSION, "alice", wanted.to_dict()), PENDING, "No room.", queue=QueueTicket(1))
+
+
+@pytest.mark.parametrize(("stage", "status"), [(CONFIRMED, "WAITING"), (COMMITTED, "SCHEDULED")])
+def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(stage: str, status: str) -> None:
+    wanted = request(size=3)
+    idle = {"h1": host(), "h2": host(number=2)}
+    found = placed(wanted, hosts_from_facts(typed(idle), {}))
+    plan = build_plan(wanted, found, SESSION, typed(idle), Settings())
+    claims = claims_of(plan)
+    record = prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan))
+    done = Reservation(claims["h1"], COMMITTED, "boot", None)
+    other = Reservation(claims["h2"], stage, "boot", None if stage == COMMITTED else 100.0, "run")
+    answer = planner(wanted, h1=host(started(record), held=[done]), h2=host(record, held=[other], number=2)).run(
+        cleaned_up=True
+    )
+    assert (answer["status"], answer["fresh"]) == (status, status == "WAITING")
+
+
+def remapping(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return what a host reports whose engine maps the users of containers to others."""
+    return {**facts, "engine": {**facts["engine"], "remaps_users": True}}
+
+
+@pytest.mark.parametrize("given", [{"size": 2}, {"max_size": 2}, {"authorized_keys": KEYS[0]}])
+def test_a_host_whose_replicas_could_not_read_their_keys_is_left_out(given: dict[str, Any]) -> None:
+    wanted = request(**given)
+    answer = planner(wanted, h1=remapping(host()), h2=host(number=2)).run(cleaned_up=True)
+    assert (answer["status"], answer["hosts"]) == ("SCHEDULED", ["h2"])
+    with pytest.raises(InvalidInput, match="host h1 is 'not usable for this session': Its engine maps the users"):
+        planner(wanted, h1=remapping(host())).run(cleaned_up=True)
+    full = [Reservation(Claim(SESSION, "other", 1, 2000, 1), COMMITTED, "boot", None)]
+    answer = planner(wanted, h1=remapping(host()), h2=host(held=full, number=2)).run(cleaned_up=True)
+    assert answer["status"] == "PENDING"
+    assert [line for line in answer["report"] if line.startswith("h1: Its engine maps the users of containers")]
+    (entry,), problems = waiting_of([waiting(wanted)], Shares(), typed({"h1": remapping(host()), "h2": host(number=2)}))
+    assert (problems, dict(entry.slots), [*entry.obstacles]) == ([], {"h1": 0}, ["h1"])
+
+
+def test_a_replica_without_keys_runs_where_users_are_mapped() -> None:
+    assert planner(request(), h1=remapping(host())).run(cleaned_up=True)["hosts"] == ["h1"]
+
+
+@pytest.mark.parametrize("known", ["nothing", "an older one", "the same"])
+def test_what_only_another_host_says_is_compared_with_what_the_site_grants(known: str) -> None:
+    """A host that was taken over may say that a disk of all others is a session's."""
+    wanted = request(size=2, max_replicas_per_host=1, accelerators="gpu=1")
+    idle = {"h1": host(), "h2": host(number=2)}
+    claimed = {key: {"cluster_compute_accelerators": {"gpu": ["/dev/sda"]}} for key in idle}
+    hosts = hosts_from_facts(typed(idle), claimed)
+    free = {each.name: each.free_devices for each in hosts}
+    plan = build_plan(wanted, placed(wanted, hosts), SESSION, typed(idle), Settings(), free_devices=free)
+    record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
+    own = [] if known == "nothing" else [replace(record, revision=1) if known == "an older one" else record]
+    launch = planner(wanted, h1=host(record), h2=host(*own, number=2))
+    if known == "the same":
+        assert launch.run(cleaned_up=True)["status"] == "SCHEDULED"
+        return
+    with pytest.raises(InvalidPlan, match="gives sub1 the 'gpu' '/dev/sda' of h2") as error:
+        launch.run(cleaned_up=True)
+    assert "of h1" not in str(error.value), "what a host has itself it was given by a launch"
+
+
+def test_a_host_whose_default_runtime_has_changed_is_left_out() -> None:
+    known = host()
+    stale = {**known, "engine": {**known["engine"], "stale_runtime": "Its engine's default runtime is kata."}}
+    answer = planner(request(size=2), h1=stale, h2=host(number=2)).run(cleaned_up=True)
+    assert (answer["status"], answer["hosts"]) == ("SCHEDULED", ["h2"])
+    with pytest.raises(InvalidInput, match="host h1 is 'not usable for this session': Its engine's default runtime"):
+        planner(request(max_size=2), h1=stale).run(cleaned_up=True)
+    assert planner(request(), h1=stale).run(cleaned_up=True)["hosts"] == ["h1"], "it does not start by the entry"
+
+
+@pytest.mark.parametrize("changed", ["its keys", "its port as well", "its last key"])
+def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
+    idle = {"h1": host()}
+    before = request(authorized_keys=KEYS[0])
+    plan = build_plan(before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
+    held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
+    settings: dict[str, dict[str, Any]] = {
+        "its keys": {"authorized_keys": KEYS},
+        "its port as well": {"authorized_keys": KEYS, "ssh_port": 5},
+    }
+    answer = planner(request(**settings.get(changed, {})), h1=host(record, held=held)).run(cleaned_up=True)
+    if changed != "its keys":
+        assert answer["status"] == "DIFFERENT"
+        assert "session_recreate=true" in answer["failure"]
+        assert "authorized_keys.SHA256:" in answer["failure"]
+        return
+    assert (answer["status"], answer["fresh"]) == ("SCHEDULED", False)
+    renewed = answer["record"]
+    assert (renewed["status"], renewed["revision"]) == (RUNNING, record.revision + 1)
+    assert renewed["request"]["authorized_keys"] == renewed["plan"]["request"]["authorized_keys"] == KEYS
+    assert renewed["plan"]["replicas"] == encode(plan.replicas)
+    assert "authorized_keys.SHA256:" in answer["diff"]["after"]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_no_session_is_launched_where_hosts_have_changed_their_names(queued: bool) -> None:
+    """Before anything is cleaned up, and without a session from the queue leaving it."""
+    idle = {"h1": host()}
+    before = request(name="demo")
+    plan = build_plan(before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
+    here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
+    for wanted in (before, request(name="other")):
+        with pytest.raises(RenamedHost, match="node1 is h1 in session demo"):
+            planner(wanted, node1=here, h1=host()).decide(None, queued, cleaned_up=False)
+        for name in ("h1", "node1"):
+            hosts: dict[str, Any] = {name: here}
+            found = planner(wanted, **hosts).decide(None, queued, cleaned_up=False)
+            assert (found["status"], found["hosts"]) == ("SCHEDULED", [name])
+
+
+def test_a_port_of_the_site_is_refused_before_anything_is_placed() -> None:
+    wanted = request(size=3, ports="4789:9/udp")
+    with pytest.raises(InvalidInput, match="4789/udp is one of the site's own"):
+        planner(wanted, h1=host()).decide(None, False, cleaned_up=True)
+
+
+def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> None:
+    idle = {"h1": host()}
+    before = request(size=2, cpus="0.5", memory="256m", env={"GREETING": "hello"})
+    plan = build_plan(before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
+    held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
+    wanted = request(size=1, cpus="0.5", memory="128m", env={"GREETING": "s3cret"})
+    answer = planner(wanted, h1=host(record, held=held)).run(cleaned_up=True)
+    assert answer["status"] == "DIFFERENT"
+    assert "session_recreate=true" in answer["failure"]
+    assert "256MiB -> 128MiB" in answer["failure"]
+    assert "128MiB" in answer["diff"]["after"]
+    assert re.search(r"size|replicas", answer["failure"])
+    assert "s3cret" not in str(answer)
+    assert "record" not in answer
+
+
+def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path) -> None:
+    idle = {"h1": host()}
+    wanted = request(image_archive=str(tmp_path / "gone.tar"))
+    plan = build_plan(wanted, placed(wanted, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = replace(plan, images={"busybox": PinnedImage(None, {"h1": IMAGE})})
+    record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
+    held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
+    image = {"id": IMAGE, "digests": [], "architecture": "amd64"}
+    assert (
+        planner(wanted, h1=host(record, held=held, images={IMAGE: image})).run(cleaned_up=True)["status"] == "SCHEDULED"
+    )
+    with pytest.raises(InvalidInput, match=r"gone\.tar"):
+        planner(wanted, h1=host(record, held=held, images={IMAGE: None})).run(cleaned_up=True)
+
+
+def test_one_that_waits_is_launched_in_its_turn() -> None:
+    record = waiting(request())
+    assert planner(request(), h1=host(record)).answer_to_queued(record) is None
+    placed = prepared(record, {"session": {"id": SESSION, "name": "train"}, "hosts": {}, "replicas": []})
+    assert planner(request(), h1=host(placed)).answer_to_queued(record) is None
+
+
+def test_one_that_was_cancelled_is_not_launched() -> None:
+    answer = planner(request(), h1=host(), h2=host()).answer_to_queued(waiting(request()))
+    assert answer is not None
+    assert (answer["status"], answer["pending"]) == ("CANCELLED", None)
+
+
+def test_one_that_has_ended_is_not_launched() -> None:
+    record = waiting(request())
+    ended = advance(record, ERROR, "x", report=("Its image is gone.",))
+    answer = planner(request(), h1=host(ended)).answer_to_queued(record)
+    assert answer is not None
+    assert (answer["status"], answer["pending"]["status"]) == ("REFUSED", ERROR)
+    assert "Its image is gone." in answer["report"]
+
+
+def test_one_that_was_asked_for_differently_is_not_launched_as_it_was() -> None:
+    record = waiting(request())
+    changed = advance(record, PENDING, "x", request=request(priority=5).to_dict())
+    answer = planner(request(), h1=host(changed)).answer_to_queued(record)
+    assert answer is not None
+    assert answer["status"] == "CANCELLED"
+    assert "request was changed" in answer["report"][1]
+
+
+@pytest.mark.parametrize("known", ["away", "damaged", "an older copy"])
+def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str) -> None:
+    old = waiting(request())
+    record = advance(old, PENDING, "x", request=request(priority=5).to_dict())
+    copies = [old] if known == "an older copy" else []
+    looked_at = planner(
+        request(priority=5),
+        unreachable=["h2"] if known != "damaged" else [],
+        h1=host(*copies, damaged=["The record is damaged."] if known == "damaged" else []),
+    )
+    answer = looked_at.answer_to_queued(record)
+    assert answer is not None
+    assert (answer["status"], answer["pending"]) == ("PENDING", encode(record))
+    tombstone = [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
+    cancelled = planner(request(priority=5), unreachable=["h2"], h1=host(tombstones=tombstone)).answer_to_queued(record)
+    assert cancelled is not None
+    assert cancelled["status"] == "CANCELLED"
+
+
+def running(wanted: Request, **others: Any) -> tuple[Record, dict[str, Any]]:
+    """Return the record of a session of alice's that runs, and its host."""
+    idle = {"h1": host()}
+    plan = build_plan(wanted, placed(wanted, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    record = started(prepared(new_record(SESSION, "alice", wanted.to_dict(), **others), encode(plan)))
+    return record, host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)])
+
+
+@pytest.mark.parametrize(
+    "wanted", [request(), request(authorized_keys=KEYS), request(size=2)], ids=["same", "keys", "size"]
+)
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_name_of_somebody_else_is_refused_before_anything_is_cleaned_up(wanted: Request, waits: bool) -> None:
+    _record, here = running(request(authorized_keys=KEYS[0]), shared_with=["bob"])
+    if waits:
+        here = host(waiting(request()))
+    with pytest.raises(InvalidInput, match=r"session_name is 'train': It belongs to alice.* You are eve."):
+        planner(wanted, owner="eve", asker=Asker("eve", is_admin=False), h1=here).run(cleaned_up=False)
+    for asker in (Asker("alice", is_admin=False), ADMIN):
+        assert planner(wanted, asker=asker, h1=here).run(cleaned_up=True)["status"] in ("SCHEDULED", "DIFFERENT")
+
+
+def test_a_name_of_a_session_that_has_ended_is_free() -> None:
+    ended = advance(waiting(request()), ERROR, "It failed.")
+    answer = planner(request(), owner="eve", asker=Asker("eve", is_admin=False), h1=host(ended)).run(cleaned_up=True)
+    assert (answer["status"], answer["record"]["owner"]) == ("SCHEDULED", "eve")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_its_owner_shares_it_with_others_while_it_runs_or_waits(waits: bool) -> None:
+    record, here = running(request(), shared_with=["bob"])
+    if waits:
+        record = replace(waiting(request()), shared_with=("bob",))
+        here = host(record)
+    answer = planner(request(), shared_with=("carol",), h1=here).run(cleaned_up=True)
+    assert answer["status"] == "SCHEDULED"
+    assert answer["record"]["shared_with"] == ["carol"]
+    assert answer["record"]["revision"] > record.revision
+    again = planner(request(), shared_with=("bob",), h1=here).run(cleaned_up=True)
+    assert again["record"]["revision"] == record.revision + waits  # one that waits is prepared
+
+
+@pytest.mark.parametrize("asker", [Asker("bob", is_admin=False), ADMIN], ids=["one it is shared with", "an admin"])
+def test_others_leave_it_its_owners(asker: Asker) -> None:
+    record, here = running(request(), shared_with=["bob"])
+    answer = planner(request(), owner=asker.name, asker=asker, h1=here).run(cleaned_up=True)
+    assert (answer["record"]["owner"], answer["record"]["shared_with"]) == ("alice", ["bob"])
+    assert answer["record"]["revision"] == record.revision
+    replacing = planner(request(size=2), owner=asker.name, asker=asker, h1=here)
+    replacing.recreate = True
+    made = replacing.run(cleaned_up=True)
+    assert made["replaces"]
+    assert (made["record"]["owner"], made["record"]["shared_with"]) == ("alice", ["bob"])
+
+
+def test_nobody_it_is_shared_with_shares_it_with_others_by_naming_its_owner() -> None:
+    _record, here = running(request(), shared_with=["bob"])
+    given: dict[str, Any] = {"owner": "alice", "shared_with": ("bob", "eve"), "h1": here}
+    found = planner(request(), asker=Asker("bob", is_admin=False), **given).run(cleaned_up=True)
+    assert found["record"]["shared_with"] == ["bob"]
+    for asker in (Asker("alice", is_admin=False), ADMIN):
+        assert planner(request(), asker=asker, **given).run(cleaned_up=True)["record"]["shared_with"] == ["bob", "eve"]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_launch_that_has_waited_does_not_share_it_as_it_was_shared_before(queued: bool) -> None:
+    before = replace(waiting(request()), shared_with=("bob",))
+    now = advance(before, PENDING, "Its request was changed.", shared_with=())
+    found = planner(request(), shared_with=("bob",), h1=host(now)).decide(before, queued, cleaned_up=True)
+    assert (found["status"], found["record"].get("shared_with")) == ("SCHEDULED", None)
+
+
+ALICE = Asker("alice", is_admin=False)
+AT_MOST_5 = Settings.from_variables({"cluster_compute_limits": {"priority": 5}})
+
+
+def test_a_priority_beyond_the_limit_is_for_admins_to_give() -> None:
+    high = request(priority=6)
+    with pytest.raises(InvalidInput, match="session_priority is 6: Group cluster_compute_hosts allows 5 at most"):
+        planner(high, asker=ALICE, settings=AT_MOST_5, h1=host()).run(cleaned_up=True)
+    assert planner(high, settings=AT_MOST_5, h1=host()).run(cleaned_up=True)["status"] == "SCHEDULED"
+    assert planner(request(priority=5), asker=ALICE, settings=AT_MOST_5, h1=host()).run(True)["status"] == "SCHEDULED"
+    with pytest.raises(InvalidInput, match="session_priority is 1: Group cluster_compute_hosts allows 0 at most"):
+        planner(request(priority=1), asker=ALICE, h1=host()).run(cleaned_up=True)
+
+
+def test_who_waits_keeps_the_priority_that_an_admin_gave() -> None:
+    record = waiting(request(priority=9))
+    again = planner(request(priority=9), asker=ALICE, settings=AT_MOST_5, h1=host(record))
+    assert again.run(cleaned_up=True)["status"] == "SCHEDULED"
+    queued = planner(request(priority=9), asker=ALICE, settings=AT_MOST_5, h1=host(record))
+    assert queued.decide(record, queued=True, cleaned_up=True)["status"] == "SCHEDULED"
+    changed = planner(request(priority=8), asker=ALICE, settings=AT_MOST_5, h1=host(record))
+    changed.recreate = True
+    with pytest.raises(InvalidInput, match="session_priority is 8"):
+        changed.run(cleaned_up=True)
