@@ -42,7 +42,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import containers
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.stages import session_stages  # noqa: E501
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.stages import (
+    session_stages,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.steps import perform
 
 engine, state = Engine.connect(), StateDirectory("/var/lib/cluster-compute")
