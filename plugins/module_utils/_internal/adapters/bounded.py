@@ -18,7 +18,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TypeVar
 
@@ -219,41 +219,58 @@ def _let_go_of_all_but(kept: int) -> None:
 def _result_of(pipe: int, what: str, seconds: float, held: set[str]) -> Any:
     """Return the result of a child. held: gets the locks that it holds. Raises Hung, Failed, Crashed."""
     waits = {0: (time.monotonic() + seconds, what, seconds)}
+    for kind, message in _messages(pipe, waits):
+        if kind == "begin":
+            waits[message[0]] = (time.monotonic() + message[2], message[1], message[2])
+        elif kind == "end":
+            waits.pop(message[0], None)
+        elif kind == "holds":
+            held.add(message[0])
+            _Told.tell(kind, message[0])
+        elif kind == "frees":
+            held.discard(message[0])
+            _Told.tell(kind, message[0])
+        elif kind == "hung":
+            _Told.hung.add(message[0])
+        elif kind == "failed":
+            raise Failed(*message)
+        elif kind == "crashed":
+            raise Crashed(*message)
+        else:
+            return message[0]
+    raise Crashed("its process has ended without an answer")
+
+
+_Wait = tuple[float, str, float]
+"""Something that a child waits for: until when, its name, and how many seconds it was given."""
+
+
+def _messages(pipe: int, waits: Mapping[int, _Wait]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the messages of a child until it ends. waits: what it waits for. Raises Hung."""
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
     rest = bytearray()
     while True:
-        first = min(waits.values())
-        left = first[0] - time.monotonic()
-        if not poll.poll(max(0.0, min(left, LONGEST_POLL)) * 1000):
-            if left <= LONGEST_POLL:
-                raise Hung(first[1], first[2])
-            continue
+        _await_message(poll, waits)
         found = os.read(pipe, 1 << 20)
         if not found:
-            raise Crashed("its process has ended without an answer")
+            return
         rest += found
         while len(rest) >= 8 and len(rest) >= (end := 8 + int.from_bytes(rest[:8], "big")):
             kind, *message = json.loads(rest[8:end])
             del rest[:end]
-            if kind == "begin":
-                waits[message[0]] = (time.monotonic() + message[2], message[1], message[2])
-            elif kind == "end":
-                waits.pop(message[0], None)
-            elif kind == "holds":
-                held.add(message[0])
-                _Told.tell(kind, message[0])
-            elif kind == "frees":
-                held.discard(message[0])
-                _Told.tell(kind, message[0])
-            elif kind == "hung":
-                _Told.hung.add(message[0])
-            elif kind == "failed":
-                raise Failed(*message)
-            elif kind == "crashed":
-                raise Crashed(*message)
-            else:
-                return message[0]
+            yield kind, message
+
+
+def _await_message(poll: select.poll, waits: Mapping[int, _Wait]) -> None:
+    """Wait until a child sends something or ends. Raises Hung for the first of *waits* whose time is over."""
+    first = min(waits.values())
+    while True:
+        left = first[0] - time.monotonic()
+        if poll.poll(max(0.0, min(left, LONGEST_POLL)) * 1000):
+            return
+        if left <= LONGEST_POLL:
+            raise Hung(first[1], first[2])
 
 
 def _await_end(child: int, seconds: float) -> bool:
