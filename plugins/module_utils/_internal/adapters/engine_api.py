@@ -162,28 +162,37 @@ class Response:
         if self._connection is None:
             return b""
         try:
-            if self._is_chunked and self._left == 0:
-                self._left = _number(self._connection.line().partition(b";")[0].strip().decode("latin-1"), 16)
-                if self._left == 0:
-                    while self._connection.line():  # trailers
-                        pass
-                    self._end()
-                    return b""
-            found = self._connection.reader.read1(most if self._left is None else min(most, self._left))
-            if self._left is None:
-                if not found:
-                    self.close()
-                return found
-            if not found:
-                raise ApiError("it closed the connection in the middle of its answer", is_gone=True)
-            self._left -= len(found)
-            if self._left == 0:
-                if not self._is_chunked:
-                    self._end()
-                elif self._connection.line():
-                    raise ApiError("its answer is not in the form of HTTP")
+            if self._is_chunked and self._left == 0 and not self._begin_chunk(self._connection):
+                return b""
+            return self._read_piece(self._connection, most)
         except OSError as error:
             raise _failure(error) from error
+
+    def _begin_chunk(self, connection: _Connection) -> bool:
+        """Read the size of the next chunk, and tell whether there is one; otherwise this ends the answer."""
+        self._left = _number(connection.line().partition(b";")[0].strip().decode("latin-1"), 16)
+        if self._left:
+            return True
+        while connection.line():  # trailers
+            pass
+        self._end()
+        return False
+
+    def _read_piece(self, connection: _Connection, most: int) -> bytes:
+        """Read from the chunk or the body, and what comes after its end."""
+        found = connection.reader.read1(most if self._left is None else min(most, self._left))
+        if self._left is None:
+            if not found:
+                self.close()
+            return found
+        if not found:
+            raise ApiError("it closed the connection in the middle of its answer", is_gone=True)
+        self._left -= len(found)
+        if self._left == 0:
+            if not self._is_chunked:
+                self._end()
+            elif connection.line():
+                raise ApiError("its answer is not in the form of HTTP")
         return found
 
     def pieces(self) -> Iterator[bytes]:
@@ -303,20 +312,8 @@ class Api:
         parameters = {
             key: value if isinstance(value, str) else json.dumps(value) for key, value in (query or {}).items()
         }
-        head = {"Host": "docker", "User-Agent": "cluster-compute-session", **(headers or {})}
-        pieces: Iterable[bytes] | None = None
-        content = b""
-        if isinstance(body, Mapping):
-            content = json.dumps(body).encode()
-            head["Content-Type"] = "application/json"
-        elif isinstance(body, bytes):
-            content = body
-        elif body is not None:
-            pieces = body
-        if pieces is not None:
-            head["Transfer-Encoding"] = "chunked"
-        elif content or method in ("POST", "PUT"):
-            head["Content-Length"] = str(len(content))
+        about_body, content, pieces = _encoded(body, method)
+        head = {"Host": "docker", "User-Agent": "cluster-compute-session", **(headers or {}), **about_body}
         lines = [f"{method} {self.prefix}{path}{'?' if parameters else ''}{urlencode(parameters)} HTTP/1.1"]
         lines += [f"{key}: {value}" for key, value in head.items()]
         try:
@@ -336,6 +333,22 @@ class Api:
             with response:
                 raise ApiError(_explanation(response), response.status)
         return response
+
+
+def _encoded(body: Body | None, method: str) -> tuple[dict[str, str], bytes, Iterable[bytes] | None]:
+    """Return the headers of a request's body, its bytes, and the pieces that it is sent in if it is not bytes."""
+    head: dict[str, str] = {}
+    content = b""
+    if isinstance(body, Mapping):
+        content = json.dumps(body).encode()
+        head["Content-Type"] = "application/json"
+    elif isinstance(body, bytes):
+        content = body
+    elif body is not None:
+        return {"Transfer-Encoding": "chunked"}, b"", body
+    if content or method in ("POST", "PUT"):
+        head["Content-Length"] = str(len(content))
+    return head, content, None
 
 
 def _send(connection: _Connection, head: bytes, pieces: Iterable[bytes] | None) -> None:
