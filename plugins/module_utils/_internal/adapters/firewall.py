@@ -18,6 +18,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 from ..core.rules import isolation
@@ -134,11 +135,7 @@ class Iptables:
             if _is_own(chain, own):
                 result[chain] = [_digest(rule, session_id) or "?" for rule in rules]
                 continue
-            reached = rules
-            for number, rule in enumerate(rules):
-                if _EVERYTHING.fullmatch(rule):
-                    reached = rules[:number]
-                    break
+            reached = takewhile(lambda rule: not _EVERYTHING.fullmatch(rule), rules)
             if chain_digests := [digest for rule in reached if (digest := _digest(rule, session_id))]:
                 result[chain] = chain_digests
         if USER_CHAIN in result and not self._asks_users():
@@ -162,17 +159,7 @@ class Iptables:
         if USER_CHAIN in rules:
             lines += [] if USER_CHAIN in self.chains else [f"-N {USER_CHAIN}"]
             lines += [] if self._asks_users() else [f"-I FORWARD 1 -j {USER_CHAIN}"]
-        own = isolation.chain_name(session_id)
-        chains = [chain for chain in rules if _is_own(chain, own)]
-        lines += [f"-N {chain}" for chain in chains]
-        for chain, chain_rules in rules.items():
-            # Each is inserted before all others, so the last one goes first.
-            for rule in chain_rules if chain in chains else reversed(chain_rules):
-                comment = isolation.iptables_comment(session_id, session_name, rule)
-                where = f"-A {chain}" if chain in chains else f"-I {chain} 1"
-                match, _jump, target = rule.rpartition("-j ")
-                lines.append(f'{where} {match}-m comment --comment "{comment}" -j {target}')
-        self._restore(lines)
+        self._restore([*lines, *_additions(session_id, session_name, rules)])
 
     def remove(self, session_id: str) -> None:
         """Remove everything that the session has; a chain that no engine requires goes with the last rule in it."""
@@ -198,6 +185,21 @@ class Iptables:
         if lines:
             text = "\n".join(["*filter", *lines, "COMMIT"]) + "\n"
             _run([f"{self.name}-restore", "--noflush", "--wait", LOCK_SECONDS], text)
+
+
+def _additions(session_id: str, session_name: str, rules: Rules) -> list[str]:
+    """Return the lines that make the session's own chains and add its rules."""
+    own = isolation.chain_name(session_id)
+    chains = [chain for chain in rules if _is_own(chain, own)]
+    lines = [f"-N {chain}" for chain in chains]
+    for chain, chain_rules in rules.items():
+        where = f"-A {chain}" if chain in chains else f"-I {chain} 1"
+        # Each is inserted before all others, so the last one goes first.
+        for rule in chain_rules if chain in chains else reversed(chain_rules):
+            comment = isolation.iptables_comment(session_id, session_name, rule)
+            match, _jump, target = rule.rpartition("-j ")
+            lines.append(f'{where} {match}-m comment --comment "{comment}" -j {target}')
+    return lines
 
 
 def _is_own(chain: str, own: str) -> bool:
