@@ -19,7 +19,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -236,22 +236,28 @@ def port_holder(port: int, links: Links, local: str | None = None) -> str:
 
 
 def _port_holder(port: int, links: Links, local: str | None) -> str:
-    vrf = vrf_of(local, links)
     there = [
         link
         for link in links
         if _kind(link) == "vxlan" and link["linkinfo"]["info_data"].get("port") == port and "UP" in link["flags"]
     ]
-    for link in there:
-        if any(link["linkinfo"]["info_data"].get(name) for name in SOCKET_SETTINGS):
-            return f"the link {link['ifname']}, a VXLAN as Open vSwitch, Cilium and Calico have it"
-        other = next((_vrf_of(lower, links) for lower in links if lower["ifname"] == _lower(link)), "")
-        if bool(other) != bool(vrf) and _is_ipv6(link) == (":" in (local or "")):
-            where = f"in the VRF {other}" if other else f"outside of the VRF {vrf}, in which the underlay address is"
-            return f"the link {link['ifname']}, a VXLAN {where}"
+    if foreign := next(filter(None, (_why_not_shared(link, links, local) for link in there)), ""):
+        return foreign
     if there or not any((entry["port"], entry["protocol"]) == (port, "udp") for entry in listening_ports()):
         return ""
     return _program_at(port) or KERNEL
+
+
+def _why_not_shared(vxlan: Mapping[str, Any], links: Links, local: str | None) -> str:
+    """Return which link *vxlan* is if overlays of sessions cannot share its socket; empty if they can."""
+    if any(vxlan["linkinfo"]["info_data"].get(name) for name in SOCKET_SETTINGS):
+        return f"the link {vxlan['ifname']}, a VXLAN as Open vSwitch, Cilium and Calico have it"
+    vrf = vrf_of(local, links)
+    other = next((_vrf_of(lower, links) for lower in links if lower["ifname"] == _lower(vxlan)), "")
+    if bool(other) == bool(vrf) or _is_ipv6(vxlan) != (":" in (local or "")):
+        return ""
+    where = f"in the VRF {other}" if other else f"outside of the VRF {vrf}, in which the underlay address is"
+    return f"the link {vxlan['ifname']}, a VXLAN {where}"
 
 
 def _is_ipv6(vxlan: Mapping[str, Any]) -> bool:
@@ -475,20 +481,37 @@ def underlay(wanted: str | None, links: Links) -> dict[str, Any]:
         (str(address["local"]), link) for link in links for address in _local(link) if address.get("scope") == "global"
     ]
     if wanted:
-        for address, link in found:
-            if ipaddress.ip_address(address) == ipaddress.ip_address(wanted):
-                return _underlay(address, link, links)
-        have = ", ".join(address for address, _link in found) or "none"
-        raise LinkError(f"No interface of this host has the address {wanted}; its addresses are: {have}.")
+        return _underlay(*_wanted(wanted, found), links)
+    return _underlay(*(_by_default_route(found) or _only_one(found, links)), links)
+
+
+_Found = tuple[str, Mapping[str, Any]]
+"""An address of this host, and the link that has it."""
+
+
+def _wanted(wanted: str, found: Sequence[_Found]) -> _Found:
+    for address, link in found:
+        if ipaddress.ip_address(address) == ipaddress.ip_address(wanted):
+            return address, link
+    have = ", ".join(address for address, _link in found) or "none"
+    raise LinkError(f"No interface of this host has the address {wanted}; its addresses are: {have}.")
+
+
+def _by_default_route(found: Sequence[_Found]) -> _Found | None:
     for route in _json(["ip", "-j", "-4", "route", "show", "default"]):
         for address, link in found:
             beside = "prefsrc" not in route and link["ifname"] in _devices([route])
             if route.get("prefsrc") == address or beside:
-                return _underlay(address, link, links)
+                return address, link
+    return None
+
+
+def _only_one(found: Sequence[_Found], links: Links) -> _Found:
+    """Return the only address that is not of a virtual link. Raises LinkError if there is none, or more than one."""
     physical = [(address, link) for address, link in found if not _is_virtual(link["ifname"], links)]
     physical = [(address, link) for address, link in physical if "LOOPBACK" not in link["flags"]] or physical
     if len(physical) == 1:
-        return _underlay(*physical[0], links)
+        return physical[0]
     names = ", ".join(f"{address} ({link['ifname']})" for address, link in physical) or "none"
     raise LinkError(
         f"This host has no default route and its addresses do not tell which one tunnels should use: {names}. "
