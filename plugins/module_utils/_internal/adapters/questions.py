@@ -116,10 +116,7 @@ class _Exchange(ABC, Generic[_Wanted]):
     def run(self, most_seconds: float) -> dict[_Wanted, bool]:
         """Return the answers that came within this time, or until no more did."""
         with ExitStack() as stack:
-            channels: dict[Hashable, socket.socket] = {}
-            for wanted in {self.source(wanted): wanted for wanted in self.pending.values()}.values():
-                with contextlib.suppress(OSError):  # this host has lost the address, or the process has just ended
-                    channels[self.source(wanted)] = stack.enter_context(self.open(wanted))
+            channels = self._open_all(stack)
             poll = select.poll()
             for channel in channels.values():
                 poll.register(channel, select.POLLIN)
@@ -130,12 +127,26 @@ class _Exchange(ABC, Generic[_Wanted]):
                 if time.monotonic() >= min(last + patience, first + most_seconds):
                     break
                 self._send(channels)
-                again = time.monotonic() + AGAIN_SECONDS
-                while self.pending and (left := again - time.monotonic()) > 0:
-                    for number, _event in poll.poll(left * 1000):
-                        if self._receive(by_number[number]):
-                            last = time.monotonic()
+                last = self._collect(poll, by_number) or last
         return self.found
+
+    def _open_all(self, stack: ExitStack) -> dict[Hashable, socket.socket]:
+        """Open the sockets that are needed, by their keys; they are closed with *stack*."""
+        channels: dict[Hashable, socket.socket] = {}
+        for wanted in {self.source(wanted): wanted for wanted in self.pending.values()}.values():
+            with contextlib.suppress(OSError):  # this host has lost the address, or the process has just ended
+                channels[self.source(wanted)] = stack.enter_context(self.open(wanted))
+        return channels
+
+    def _collect(self, poll: select.poll, by_number: dict[int, socket.socket]) -> float | None:
+        """Collect answers until it is time to send again, or all have come. Return when the last one came."""
+        last = None
+        again = time.monotonic() + AGAIN_SECONDS
+        while self.pending and (left := again - time.monotonic()) > 0:
+            for number, _event in poll.poll(left * 1000):
+                if self._receive(by_number[number]):
+                    last = time.monotonic()
+        return last
 
     def _send(self, channels: dict[Hashable, socket.socket]) -> None:
         # In another order each time: if a peer answers only a few, they are not always the same few.
