@@ -86,6 +86,9 @@ class DamagedFile(StateError):
         super().__init__(problem)
 
 
+Tombstone = dict[str, Any]
+"""Schema, id and name of a session, and the hosts that have to be cleaned of it."""
+
 LABEL_KEY_SIZE = 32
 """Bytes of the key for records in labels."""
 LOCKS = "/run"
@@ -203,27 +206,10 @@ class StateDirectory:
         os.rename(path, target)
         return target
 
-    def tombstones(self) -> list[dict[str, Any]]:
+    def tombstones(self) -> list[Tombstone]:
         """Return the tombstones: id, name, and the hosts that could not be reached. Raises DamagedFile."""
         folder = self.root / "tombstones"
-        if not folder.is_dir():
-            return []
-        found = []
-        for path in sorted(folder.glob("*.json")):
-            tombstone = _read_json(path)
-            schema = tombstone.get("schema") if isinstance(tombstone, dict) else None
-            if isinstance(schema, int) and schema > TOMBSTONE_SCHEMA:
-                raise StateError(f"The tombstone {path} has schema {schema}. Use the release that wrote it.")
-            good = (
-                schema == TOMBSTONE_SCHEMA
-                and tombstone.get("id") == path.stem
-                and isinstance(tombstone.get("name"), str)
-            )
-            hosts = tombstone.get("hosts") if good else None
-            if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-                raise DamagedFile(path, f"The tombstone {path} is malformed. The repair playbook sets it aside.")
-            found.append({key: tombstone[key] for key in ("schema", "id", "name", "hosts")})
-        return found
+        return [_read_tombstone(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
 
     def tombstone_file(self, session_id: str) -> Path:
         """Return where the tombstone of a session is kept."""
@@ -640,6 +626,19 @@ def _is_same_file(path: Path, descriptor: int) -> bool:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except FileNotFoundError:
         return False
+
+
+def _read_tombstone(path: Path) -> Tombstone:
+    """Return the content of a tombstone's file. Raises DamagedFile, and StateError for a newer release's."""
+    tombstone = _read_json(path)
+    schema = tombstone.get("schema") if isinstance(tombstone, dict) else None
+    if isinstance(schema, int) and schema > TOMBSTONE_SCHEMA:
+        raise StateError(f"The tombstone {path} has schema {schema}. Use the release that wrote it.")
+    good = schema == TOMBSTONE_SCHEMA and tombstone.get("id") == path.stem and isinstance(tombstone.get("name"), str)
+    hosts = tombstone.get("hosts") if good else None
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        raise DamagedFile(path, f"The tombstone {path} is malformed. The repair playbook sets it aside.")
+    return {key: tombstone[key] for key in ("schema", "id", "name", "hosts")}
 
 
 def _read_json(path: Path) -> Any:
