@@ -89,16 +89,32 @@ class Peer:
     endpoint: str
 
 
+@dataclass(frozen=True)
+class Tunnel:
+    """The link between the hosts: its identifier, the UDP port of its packets, and its MTU."""
+
+    vni: int
+    port: int
+    mtu: int
+
+
+@dataclass(frozen=True)
+class _Channels:
+    """The sockets of the process in the host's network: for other hosts, for the host's root, and for plain packets."""
+
+    listener: socket.socket
+    control: socket.socket
+    plain: socket.socket | None
+
+
 # ---- the process in the background ----------------------------------------------------------------------------------
 
 
 def start(
     own: Peer,
     peers: Iterable[Peer],
+    tunnel: Tunnel,
     *,
-    vni: int,
-    port: int,
-    mtu: int,
     ports: tuple[int, int],
     encrypted: tuple[int, int] | None,
     token: str,
@@ -106,9 +122,9 @@ def start(
 ) -> dict[str, Any]:
     """Start the process; return what identifies it, and the ports that it listens on: port (TCP) and udp.
 
-    own: this host. port: UDP, of the tunnel. mtu: of the link. ports: the first and the last TCP port to try.
-    encrypted: the UDP ports of encrypted sessions, if these are to be tested. at_end: what the process does last, in
-    the network of the host. Raises ProbeError, and leaves nothing behind then.
+    own: this host. ports: the first and the last TCP port to try. encrypted: the UDP ports of encrypted sessions, if
+    these are to be tested. at_end: what the process does last, in the network of the host. Raises ProbeError, and
+    leaves nothing behind then.
     """
     others = list(peers)
     vrf = link.vrf_of(own.endpoint)
@@ -120,7 +136,7 @@ def start(
     to_child, to_parent = socket.socketpair()
     pid = os.fork()
     if not pid:
-        _become_the_process(listener, control, plain, to_parent, own, others, mtu, token, at_end)
+        _become_the_process(_Channels(listener, control, plain), to_parent, own, others, tunnel.mtu, token, at_end)
     control.close()
     to_parent.close()
     server = {"pid": pid, "start": background.start_of(pid) or 0}
@@ -132,10 +148,11 @@ def start(
     try:
         to_child.settimeout(30)
         _expect(to_child)
-        where = ["link", "add", "name", LINK, "netns", str(pid), "type", "vxlan", "id", str(vni), "local", own.endpoint]
-        link.run(["ip", *where, "dstport", str(port), "nolearning", "proxy", *(["dev", vrf] if vrf else [])])
+        vxlan = ["type", "vxlan", "id", str(tunnel.vni), "local", own.endpoint, "dstport", str(tunnel.port)]
+        where = ["dev", vrf] if vrf else []
+        link.run(["ip", "link", "add", "name", LINK, "netns", str(pid), *vxlan, "nolearning", "proxy", *where])
         to_child.sendall(b"\n")
-        _expect(to_child, port, own.endpoint)
+        _expect(to_child, tunnel.port, own.endpoint)
     except (OSError, SessionError) as error:
         image_stream.end_server(**server)
         with contextlib.suppress(ChildProcessError):
@@ -184,9 +201,7 @@ def _expect(channel: socket.socket, port: int = 0, local: str = "") -> None:
 
 
 def _become_the_process(
-    listener: socket.socket,
-    control: socket.socket,
-    plain: socket.socket | None,
+    channels: _Channels,
     parent: socket.socket,
     own: Peer,
     peers: list[Peer],
@@ -200,7 +215,8 @@ def _become_the_process(
         for number in (signal.SIGALRM, signal.SIGTERM):
             signal.signal(number, _stop)
         signal.alarm(LONGEST)
-        kept = [channel.fileno() for channel in (listener, control, plain, parent) if channel is not None]
+        every = (channels.listener, channels.control, channels.plain, parent)
+        kept = [channel.fileno() for channel in every if channel is not None]
         background.let_go_of_everything_but(*kept)
         with open("/proc/self/comm", "w", encoding="ascii") as file:
             file.write(PROCESS_NAME)
@@ -218,7 +234,8 @@ def _become_the_process(
         parent.sendall(b"ready\n")
         parent.close()
         try:
-            _Process(listener, control, inside, plain, {peer.endpoint for peer in peers}, token).run()
+            endpoints = {peer.endpoint for peer in peers}
+            _Process(channels.listener, channels.control, inside, channels.plain, endpoints, token).run()
         finally:
             libc.setns(home, _CLONE_NEWNET)
             at_end()

@@ -232,9 +232,7 @@ def listen(
         started = probe.start(
             _peer(own),
             others,
-            vni=settings["vni"],
-            port=settings["port"],
-            mtu=settings["mtu"],
+            probe.Tunnel(settings["vni"], settings["port"], settings["mtu"]),
             ports=(first, last),
             encrypted=settings["encrypted"] and (settings["encrypted"][0], settings["encrypted"][1]),
             token=token,
