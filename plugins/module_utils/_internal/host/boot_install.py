@@ -119,15 +119,14 @@ def closure(name: str) -> dict[str, str]:
 def imports(module: str, source: str) -> Iterator[str]:
     """Return the absolute names of all that the *source* of a module imports, modules or not."""
     for node in ast.walk(ast.parse(source)):
-        names: list[str] = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             # A relative name begins at the package that is as many levels up as it has dots.
             parts = module.split(".")[: -node.level] if node.level else []
             package = ".".join([*parts, *([node.module] if node.module else [])])
-            names = [package, *(f"{package}.{alias.name}" for alias in node.names)]
-        yield from names
+            yield package
+            yield from (f"{package}.{alias.name}" for alias in node.names)
 
 
 def _find(name: str) -> ModuleSpec | None:
