@@ -88,21 +88,25 @@ class SessionData:
             if (mount["owner"] or mount["mode"]) and self.planned[source].proof != READS and not self._is_there(source):
                 actions.append(f"create folder {source}")
                 if not check_mode:
-                    uid, gid = (mount["owner"] or "0:0").split(":")
-                    self._explained(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount))
-                    self._mark_made("folders", source)
-        for source in self.paths:
-            if self.planned[source].proof == WRITES and not check_mode:
-                self._mark_made("proofs", source)
-                self._mark_made("probes", probe_name(self.session_id, secret))
-                self._write_probe(source, secret)
+                    self._make_folder(source, mount)
+        if not check_mode:
+            for source in self.paths:
+                if self.planned[source].proof == WRITES:
+                    self._write_probe(source, secret)
         return actions
+
+    def _make_folder(self, source: str, mount: Mount) -> None:
+        uid, gid = (mount["owner"] or "0:0").split(":")
+        self._explained(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount))
+        self._mark_made("folders", source)
 
     def _is_there(self, source: str) -> bool:
         with folders.waiting(source):
             return os.path.lexists(source)
 
     def _write_probe(self, source: str, secret: str) -> None:
+        self._mark_made("proofs", source)
+        self._mark_made("probes", probe_name(self.session_id, secret))
         with folders.opened(source, self.roots) as folder:
             try:
                 folders.write_inside(folder, probe_name(self.session_id, secret), probe_text(secret, source))
