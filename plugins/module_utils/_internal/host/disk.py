@@ -17,6 +17,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -60,25 +61,59 @@ def enforce_limits(
     does not answer, and OSError if the state directory does not exist.
     """
     root = engine.details()["root"]
+    running = _running_replicas(engine, state, root, check_mode)
+    paths = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
+    # By device number, as several paths may be on the same device.
+    names = {os.stat(place).st_dev: place for place in reversed(paths) if os.path.exists(place)}
+    disks = {*names, *(device for replica in running.values() for device in replica.devices())}
+    spaces = dict(_spaces(names.values(), measure))
+    systems = _FileSystems(names, any(is_short(space) for space in spaces.values()), disks)
+    uses, problems = _uses(running.values(), systems)
+    if not check_mode:
+        disk_use.end_counts()
+    done: dict[str, str] = {}
+    for container, reason in to_stop(spaces, uses).items():
+        try:
+            if not check_mode:
+                running[container].stop(reason)
+        except (SessionError, OSError) as error:
+            problems.append(f"{container} was to be stopped. {reason} {message_of(error)}")
+        else:
+            done[container] = reason
+    return done, problems
+
+
+@dataclass(frozen=True)
+class _FileSystems:
+    """The file systems of replicas on this host.
+
+    names: by device. short: whether one of them has too little space left. disks: devices of files that are not in
+    memory.
+    """
+
+    names: Mapping[int, str]
+    short: bool
+    disks: Collection[int]
+
+
+def _running_replicas(engine: Engine, state: StateDirectory, root: str, check_mode: bool) -> dict[str, _Replica]:
+    """Return the running replicas of this host by their containers. root: the engine's directory."""
     entries = [entry for entry in engine.session_containers() if entry["State"] == "running"]
     descriptions = Descriptions(engine, str(state.root))
     found = [_Replica(engine, state, entry, root, descriptions.of(entry["Id"])) for entry in entries]
     if not check_mode:
         descriptions.keep(entry["Id"] for entry in entries)
-    running = {replica.container: replica for replica in found if replica.runs}
-    paths = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
-    # By device number, as several paths may be on the same device.
-    names = {os.stat(place).st_dev: place for place in reversed(paths) if os.path.exists(place)}
+    return {replica.container: replica for replica in found if replica.runs}
+
+
+def _uses(replicas: Iterable[_Replica], systems: _FileSystems) -> tuple[list[Use], list[str]]:
+    """Return how much each replica has written, and what is not known of that, as sentences."""
     members = cache(members_by_container)
-    disks = {*names, *(device for replica in running.values() for device in replica.devices())}
-    spaces = dict(_spaces(names.values(), measure))
-    short = any(is_short(space) for space in spaces.values())
     uses: list[Use] = []
-    done: dict[str, str] = {}
     problems = []
-    for replica in running.values():
+    for replica in replicas:
         try:
-            uses.append(replica.use(names, short, disks, members))
+            uses.append(replica.use(systems, members))
         except FileNotFoundError:
             continue  # it has ended just now
         except (SessionError, OSError) as error:
@@ -89,17 +124,7 @@ def enforce_limits(
                 f"What {replica.container} has removed and holds open is not known in full: its processes have not "
                 f"been looked through within {HELD_SECONDS} seconds."
             )
-    if not check_mode:
-        disk_use.end_counts()
-    for container, reason in to_stop(spaces, uses).items():
-        try:
-            if not check_mode:
-                running[container].stop(reason)
-        except (SessionError, OSError) as error:
-            problems.append(f"{container} was to be stopped. {reason} {message_of(error)}")
-        else:
-            done[container] = reason
-    return done, problems
+    return uses, problems
 
 
 def _spaces(paths: Iterable[str], measure: Measure) -> Iterator[tuple[str, Space]]:
@@ -165,22 +190,23 @@ class _Replica:
             with suppress(OSError):
                 yield os.stat(place).st_dev
 
-    def use(
-        self,
-        names: Mapping[int, str],
-        short: bool,
-        disks: Collection[int],
-        members: Callable[[], Mapping[str, list[int]]],
-    ) -> Use:
+    def use(self, systems: _FileSystems, members: Callable[[], Mapping[str, list[int]]]) -> Use:
         """Return how much it has written. A directory is walked only if this can matter.
 
-        names: of the file systems by device. short: whether one of them has too little space left. disks: devices of
-        files that are not in memory. members: returns the processes of each container, by its id.
+        members: returns the processes of each container, by its id.
         """
         limit = docker_engine.number_of(self.labels, docker_engine.LABEL_DISK) or None
         if limit is not None and not self.folders:
             raise DiskError(f"its path on this host is not known, so its limit of {limit} bytes is not enforced")
         taken: dict[str, int] = {}
+        largest = self._add_own_files(taken, systems)
+        if self.folders and (systems.short or limit is not None):
+            self._add_folders(taken, systems)
+            self._add_held_open(taken, systems, members().get(self.description["Id"], ()))
+        return Use(self.container, limit, taken, largest, self.work)
+
+    def _add_own_files(self, taken: dict[str, int], systems: _FileSystems) -> int:
+        """Add the files in its ``/etc`` that are not in its layer, and return the size of the largest."""
         largest = 0
         for path in {*(self.description[key] for key in OWN_FILES), str(self.directory.hosts_file(self.name))}:
             try:
@@ -188,19 +214,22 @@ class _Replica:
             except OSError:
                 continue  # the only replica of a session has no such file from the session
             largest = max(largest, found.st_blocks * 512)
-            _add(taken, names.get(found.st_dev), found.st_blocks * 512)
-        for folder in self.folders if short or limit is not None else ():
-            name = names.get(os.stat(folder).st_dev)
+            _add(taken, systems.names.get(found.st_dev), found.st_blocks * 512)
+        return largest
+
+    def _add_folders(self, taken: dict[str, int], systems: _FileSystems) -> None:
+        for folder in self.folders:
+            name = systems.names.get(os.stat(folder).st_dev)
             _add(taken, name, self._counted(folder, "--block-size=1"))
-            if short and name is not None:
+            if systems.short and name is not None:
                 _add(taken, INODES + name, self._counted(folder, "--inodes"))
-        if self.folders and (short or limit is not None):
-            held = self._held_open(members().get(self.description["Id"], ()), disks)
-            name = names.get(os.stat(self.folders[0]).st_dev)
-            _add(taken, name, sum(held.values()))
-            if short and name is not None:
-                _add(taken, INODES + name, len(held))
-        return Use(self.container, limit, taken, largest, self.work)
+
+    def _add_held_open(self, taken: dict[str, int], systems: _FileSystems, processes: Iterable[int]) -> None:
+        held = self._held_open(processes, systems.disks)
+        name = systems.names.get(os.stat(self.folders[0]).st_dev)
+        _add(taken, name, sum(held.values()))
+        if systems.short and name is not None:
+            _add(taken, INODES + name, len(held))
 
     def _counted(self, folder: str, unit: str) -> int:
         """Return the size of a directory. 0 while the count continues."""
@@ -228,10 +257,7 @@ class _Replica:
                 continue  # the process has ended
             for entry in entries:
                 with suppress(OSError):
-                    path = os.readlink(f"{place}/{entry}")
-                    if not path.endswith(REMOVED):
-                        continue
-                    if next(filter(partial(is_below, path), points), "/") not in ("/", *self.volumes):
+                    if not self._is_removed_file(os.readlink(f"{place}/{entry}"), points):
                         continue
                     status = os.stat(f"{place}/{entry}")
                     if stat.S_ISREG(status.st_mode) and not status.st_nlink and status.st_dev in disks:
@@ -240,6 +266,12 @@ class _Replica:
                 self.has_more = True  # no evasion with very many files: those that were found count
                 break
         return found
+
+    def _is_removed_file(self, path: str, points: Iterable[str]) -> bool:
+        """Return whether the kernel's name of an open file is that of a removed one outside its mounts, at *points*."""
+        if not path.endswith(REMOVED):
+            return False
+        return next(filter(partial(is_below, path), points), "/") in ("/", *self.volumes)
 
     def stop(self, reason: str) -> None:
         """Record why, and stop it at once, even if nothing can be recorded. It continues to write until then."""
