@@ -72,18 +72,8 @@ def keep_time(
             if record.status in ENDED:
                 if not check_mode and state.session(record.id).times_file.exists():
                     done += _finish(state, record, warnings)
-                continue
-            if not (_is_kept(state, record) and record.id in held and held[record.id].stage == COMMITTED):
-                continue
-            part = _Part(engine, state, record, members, clock)
-            times = part.look()
-            warned, times = part.warn(times, check_mode)
-            done += warned
-            if not check_mode:
-                part.directory.write_times(encode(times))
-            why = part.why_over(times)
-            if why and (check_mode or part.end(why, warnings)):
-                done.append(f"end session {record.name}: {why}")
+            elif _is_kept(state, record) and record.id in held and held[record.id].stage == COMMITTED:
+                _Part(engine, state, record, members, clock).keep_time(check_mode, done, warnings)
         except (SessionError, CoreError, OSError) as error:
             problems.append(f"Session {record.name} has a limit of time, and it could not be kept: {message_of(error)}")
     return done, problems, warnings
@@ -112,9 +102,16 @@ def part_times(
         if engine is not None and may_have_changed:
             times = _Part(engine, state, record, members, clock).look()
         if times is not None:
-            seconds = (int(times.ran), int(times.idle) if limits.max_idle is not None else None) if is_told else ()
-            found[record.id] = PartTimes(rules.over(limits, times), rules.is_idle(limits, times), *seconds)
+            found[record.id] = _reported(limits, times, is_told)
     return found
+
+
+def _reported(limits: Limits, times: Times, in_seconds: bool) -> PartTimes:
+    """Return what this host reports about the times of a part."""
+    part = PartTimes(rules.over(limits, times), rules.is_idle(limits, times))
+    if not in_seconds:
+        return part
+    return replace(part, ran=int(times.ran), idle=None if limits.max_idle is None else int(times.idle))
 
 
 def carry_on(directory: SessionDirectory, ran: float) -> None:
@@ -155,6 +152,16 @@ class _Part:
         wanted = {docker_engine.LABEL_SESSION_ID: record.id}
         self.containers = [entry for entry in engine.session_containers(wanted) if entry["State"] == "running"]
 
+    def keep_time(self, check_mode: bool, done: list[str], warnings: list[str]) -> None:
+        """Store its time, warn its programs, and end it if its time is over. done, warnings: get more."""
+        warned, times = self.warn(self.look(), check_mode)
+        done += warned
+        if not check_mode:
+            self.directory.write_times(encode(times))
+        why = self.why_over(times)
+        if why and (check_mode or self.end(why, warnings)):
+            done.append(f"end session {self.record.name}: {why}")
+
     def look(self) -> Times:
         """Return what has to be stored now."""
         from concurrent.futures import ThreadPoolExecutor  # not needed to check a host without limits
@@ -193,25 +200,34 @@ class _Part:
     def warn(self, times: Times, check_mode: bool) -> tuple[list[str], Times]:
         """Notify programs that the end is near, or no longer is. Return what was done, and the current state."""
         found = rules.warning(self.limits, times)
-        if found is None and times.warned is None:
-            return [], times
+        is_warned = times.warned is not None
         if found is None:
-            for path in () if check_mode else self._warnings():
-                path.unlink(missing_ok=True)
-            return [f"take back the warning of session {self.record.name}"], replace(times, warned=None)
+            return self._take_back_warning(times, check_mode) if is_warned else ([], times)
         left, why = found
-        is_new = times.warned is None
-        text = json.dumps({"seconds_left": left, "reason": f"Its {why}."}) + "\n"
-        for path in () if check_mode else self._warnings():
+        if not check_mode:
+            self._write_warnings(json.dumps({"seconds_left": left, "reason": f"Its {why}."}) + "\n")
+        if is_warned:
+            return [], times
+        if not check_mode:
+            self._signal_programs()
+        return [f"warn session {self.record.name}, which ends in {left} s: its {why}"], replace(times, warned=times.ran)
+
+    def _take_back_warning(self, times: Times, check_mode: bool) -> tuple[list[str], Times]:
+        if not check_mode:
+            for path in self._warnings():
+                path.unlink(missing_ok=True)
+        return [f"take back the warning of session {self.record.name}"], replace(times, warned=None)
+
+    def _write_warnings(self, text: str) -> None:
+        for path in self._warnings():
             if path.parent.is_dir():
                 write_file(path, text)
-        if not is_new:
-            return [], times
-        for pid in () if check_mode else self._processes():
+
+    def _signal_programs(self) -> None:
+        for pid in self._processes():
             with suppress(OSError):
                 if _catches(pid, SIGNAL):
                     os.kill(pid, SIGNAL)
-        return [f"warn session {self.record.name}, which ends in {left} s: its {why}"], replace(times, warned=times.ran)
 
     def _warnings(self) -> list[Path]:
         host, replicas = self.directory.read_host(), self.record.replicas
