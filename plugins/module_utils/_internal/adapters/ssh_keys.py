@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ..core.rules.environment import LOGIN_PORT, SSH_PORT
 from ..core.values.errors import SessionError
 from ..core.values.ports import EVERY_ADDRESS
-from .state import file_differs, make_directory, write_file
+from .state import PublicKeys, file_differs, make_directory, write_file
 
 if TYPE_CHECKING:
     from ..core.model.plan import Replica
@@ -114,7 +114,7 @@ def converge_keys(directory: Path, regenerate: bool, check_mode: bool) -> tuple[
     return public, made
 
 
-def known_hosts(peers: Iterable[Replica], public_keys: Mapping[str, Mapping[str, str]]) -> str:
+def known_hosts(peers: Iterable[Replica], public_keys: PublicKeys) -> str:
     """Return the known_hosts file of a session: every replica by name and by address, with the port and without."""
     lines = []
     for peer in peers:
@@ -124,7 +124,7 @@ def known_hosts(peers: Iterable[Replica], public_keys: Mapping[str, Mapping[str,
     return "".join(lines)
 
 
-def authorized_keys(peers: Iterable[Replica], public_keys: Mapping[str, Mapping[str, str]], subnet: str) -> str:
+def authorized_keys(peers: Iterable[Replica], public_keys: PublicKeys, subnet: str) -> str:
     """Return the authorized_keys file of a session: every replica's client key, from the session's subnet only."""
     return "".join(f'from="{subnet}" {public_keys[peer.name]["client"]} {peer.name}\n' for peer in peers)
 

@@ -44,7 +44,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Optional
 
 from ..core.model.decode import decode_known, encode
 from ..core.model.health import Drain
@@ -64,6 +64,11 @@ RESERVE_SIZE = 1 << 20
 PIECE = 64 << 10
 """Least bytes of the reserve for a write: the program that fills the disk may be faster than the write."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+PublicKeys = Mapping[str, Mapping[str, Optional[str]]]
+"""The public keys of each replica of a session: name to "client" and "host", and "tunnel" in an encrypted one. None for
+a key that check mode did not create."""
 
 
 class StateError(SessionError):
@@ -590,7 +595,7 @@ class SessionDirectory:
         text = json.dumps(encode(record), sort_keys=True, separators=(",", ":"))
         write_file(self.record_file, text + "\n", mode=0o600)
 
-    def read_public_keys(self) -> dict[str, dict[str, str]]:
+    def read_public_keys(self) -> PublicKeys:
         """Return all public keys of the session, as far as they are known here."""
         try:
             found = json.loads(self.public_keys_file.read_text(encoding="utf-8", errors="replace"))
@@ -598,7 +603,7 @@ class SessionDirectory:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def public_keys_text(self, public_keys: Mapping[str, Any]) -> str:
+    def public_keys_text(self, public_keys: PublicKeys) -> str:
         """Return the content of the file that holds the public keys."""
         return json.dumps(public_keys, sort_keys=True, separators=(",", ":")) + "\n"
 

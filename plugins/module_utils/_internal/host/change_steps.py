@@ -19,7 +19,7 @@ from typing import Any
 
 from ..adapters.engine import PATIENCE, Engine
 from ..adapters.ledger import LedgerFile
-from ..adapters.state import StateDirectory, StateError
+from ..adapters.state import PublicKeys, StateDirectory, StateError
 from ..core.model.claims import COMMITTED, Allocatable, Claim, ClaimAnswer
 from ..core.model.decode import encode
 from ..core.model.patch import digest, patched
@@ -206,7 +206,7 @@ def amend(
     record: Record | None,
     patch: Mapping[str, Any] | None,
     host: str,
-    public_keys: Mapping[str, Any],
+    public_keys: PublicKeys,
     run: Run,
     *,
     change_id: str | None,

@@ -22,7 +22,7 @@ from ..adapters.bounded import bounded, patience
 from ..adapters.engine import Engine, EngineError, container_name
 from ..adapters.engine_api import SOCKET
 from ..adapters.ledger import DamagedLedger, LedgerFile
-from ..adapters.state import DamagedFile, StateDirectory
+from ..adapters.state import DamagedFile, PublicKeys, StateDirectory
 from ..adapters.suspicion import SuspicionFile
 from ..core.cluster import state as cluster_state
 from ..core.model.claims import Reservation
@@ -275,7 +275,7 @@ def _host_names(state: StateDirectory, records: list[Record]) -> dict[str, str]:
     return {session_id: name for session_id, name in names.items() if name}
 
 
-def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, dict[str, Any]]:
+def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, PublicKeys]:
     """Return the public keys of the replicas here, for running sessions that have all of their keys here."""
     found = {}
     for record in records:

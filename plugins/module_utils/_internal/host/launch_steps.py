@@ -19,7 +19,7 @@ from typing import Any
 
 from ..adapters.engine import PATIENCE, Engine
 from ..adapters.ledger import LOOK_SECONDS, LedgerFile
-from ..adapters.state import StateDirectory, StateError
+from ..adapters.state import PublicKeys, StateDirectory, StateError
 from ..core.model.claims import COMMITTED, CONFIRMED, Claim, ClaimAnswer
 from ..core.model.plan import Plan, read_plan
 from ..core.model.record import ENDED, PREPARING, RUNNING, Record, is_stub
@@ -162,7 +162,7 @@ def start(
     ledger: LedgerFile,
     record: Record,
     host: str,
-    public_keys: Mapping[str, Any],
+    public_keys: PublicKeys,
     *,
     lease_owner: str,
     deadline: float,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..adapters.engine import Engine
 from ..adapters.ledger import LedgerFile
 from ..adapters.ssh_keys import converge_keys
-from ..adapters.state import SessionDirectory, StateDirectory
+from ..adapters.state import PublicKeys, SessionDirectory, StateDirectory
 from ..core.model.record import ENDED, Record, differs, is_stub, line_of, says_the_same, stub_of
 from ..core.values.errors import SessionError, message_of
 from . import firewall_rules
@@ -21,8 +21,6 @@ from .steps import descriptions, perform
 
 if TYPE_CHECKING:
     from ..core.model.plan import Plan
-
-PublicKeys = dict[str, dict[str, "str | None"]]
 
 
 def keep_stub(
@@ -73,7 +71,7 @@ def make_keys(
     were, or would be, created. In an encrypted session a host has a key for its tunnel, which is returned with each of
     its replicas.
     """
-    public_keys: PublicKeys = {}
+    public_keys: dict[str, dict[str, str | None]] = {}
     names: list[str] = []
     for replica in plan.on(host):
         folder = session.replica(replica.name) / "ssh"

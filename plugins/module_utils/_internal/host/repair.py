@@ -19,7 +19,7 @@ from typing import Any
 from ..adapters.bounded import bounded
 from ..adapters.engine import LABEL_REPLICA, LABEL_SESSION_ID, PATIENCE, Engine
 from ..adapters.ledger import LOOK_SECONDS, DamagedLedger, LedgerFile
-from ..adapters.state import WORK_DEADLINE, DamagedFile, StateDirectory
+from ..adapters.state import WORK_DEADLINE, DamagedFile, PublicKeys, StateDirectory
 from ..core.model.claims import Allocatable
 from ..core.model.plan import read_plan
 from ..core.model.record import ENDED, RUNNING, Record, differs, is_stub, latest, require_known, stub_of
@@ -32,8 +32,6 @@ from .session import links
 from .session.context import Context, has_ssh
 from .session.stages import session_stages
 from .steps import Stage, descriptions, difference, perform
-
-Keys = dict[str, dict[str, "str | None"]]
 
 
 class HeldBack(SessionError):
@@ -58,7 +56,7 @@ class Repair:
 
     actions: list[str] = field(default_factory=list)
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    public_keys: dict[str, Keys] = field(default_factory=dict)
+    public_keys: dict[str, PublicKeys] = field(default_factory=dict)
     before: dict[str, Any] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -91,7 +89,7 @@ def repair_host(
     state: StateDirectory,
     host: str | None = None,
     records: Mapping[str, Record] | None = None,
-    public_keys: Mapping[str, Keys] | None = None,
+    public_keys: Mapping[str, PublicKeys] | None = None,
     *,
     known_as: Mapping[str, str] | None = None,
     recorded: Collection[str] = (),
@@ -188,7 +186,7 @@ class _Repairer:
         engine: Engine,
         state: StateDirectory,
         result: Repair,
-        public_keys: Mapping[str, Keys],
+        public_keys: Mapping[str, PublicKeys],
         allocatable: Allocatable | None,
         check_mode: bool,
         looked: float | None,
@@ -379,12 +377,12 @@ class _Repairer:
                 session.note_undecided(False)
             what = f"note that most witnesses agreed to what session {record.name} is without"
             self._did(what, "witnesses", record.name, "undecided", "agreed")
-        own: Keys = {}
+        own: PublicKeys = {}
         if has_ssh(plan):
             own, made = make_keys(session, plan, host, False, self.check_mode)
             for name in made:
                 self._did(f"create key {name}", "key", name, None, "made")
-        keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record.id, {}), **own}
+        keys: PublicKeys = {**session.read_public_keys(), **self.public_keys.get(record.id, {}), **own}
         self.result.public_keys[record.id] = own
         archive = None if record.change is None else self._archive()
         waits = record.id in self.waiting

@@ -18,6 +18,7 @@ from ..adapters.engine import RUNTIME, Engine
 from ..adapters.first_address import is_first
 from ..adapters.link import LinkError, addresses_of, run_in_network_of
 from ..adapters.listeners import listening_addresses, listens
+from ..adapters.state import PublicKeys
 from ..core.model.plan import VXLAN, Network, Plan, Replica
 from ..core.rules.environment import LOGIN_PORT, SSH_PORT
 from ..core.rules.first_program import in_front
@@ -58,7 +59,7 @@ def verify(
     plan: Plan,
     host: str,
     timeout: float,
-    public_keys: Mapping[str, Mapping[str, str]],
+    public_keys: PublicKeys,
     patience: float = PATIENCE,
     check: Callable[[], None] = lambda: None,
     put_back: Callable[[], object] = lambda: None,
@@ -283,7 +284,7 @@ def _last_output(text: str) -> str:
     return "\n".join(["Its last output:", *(OUTPUT + line for line in lines)])
 
 
-def _prove_login(replica: Replica, pid: int, key: str) -> None:
+def _prove_login(replica: Replica, pid: int, key: str | None) -> None:
     """Check that the replica's SSH server, not a program of the image, listens for the session's owner."""
     if ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT) != key:
         raise VerificationFailed(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...adapters import engine as docker_engine
 from ...adapters.engine import RUNTIME, Engine, EngineError
+from ...adapters.state import PublicKeys
 from ...core.model.decode import encode
 from ...core.model.plan import Plan, Replica
 from ...core.model.record import PREPARING
@@ -28,7 +29,7 @@ from .. import disk, labels
 from ..data import mount_entries
 from ..exit_status import read_failure
 from ..steps import Stage, Step
-from .context import Context, PublicKeys, digest
+from .context import Context, digest
 from .differences import differences
 from .networks import endpoints, has_entry, put_in_order
 from .ssh import image_user, key_files, login_of, places_in_image, search_path, server_steps, start_server

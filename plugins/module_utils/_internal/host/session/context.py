@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from ..output import LogArchive
 
 _T = TypeVar("_T")
-
-PublicKeys = Mapping[str, Mapping[str, str]]
-"""The public keys of each replica of a session: name to "client" and "host", and "tunnel" in an encrypted one."""
 
 
 def has_ssh(plan: Plan) -> bool:

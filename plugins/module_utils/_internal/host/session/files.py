@@ -12,13 +12,13 @@ from pathlib import Path
 
 from ...adapters import ssh_keys
 from ...adapters.engine import EngineError
-from ...adapters.state import file_differs, make_directory, open_shared, write_file, write_in_place
+from ...adapters.state import PublicKeys, file_differs, make_directory, open_shared, write_file, write_in_place
 from ...core.model.plan import Network, Replica
 from ...core.rules import environment, names
 from ...core.values import places
 from ..names import read_text
 from ..steps import Stage, Step
-from .context import Context, PublicKeys, digest
+from .context import Context, digest
 from .ssh import SSH_MOUNT, is_login_server, key_files, search_path, server_parts
 
 MOUNTED_FILES = ("ssh_config", "profile")

@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import partial
 
 from ...adapters import link
+from ...adapters.state import PublicKeys
 from ...core.model.record import tunnel_of
 from .. import firewall_rules
 from ..steps import Stage, Step
-from .context import Context, PublicKeys
+from .context import Context
 
 
 def early_stages(context: Context, public_keys: PublicKeys, nftables: bool) -> list[Stage]:

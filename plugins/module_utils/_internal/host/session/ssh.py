@@ -19,6 +19,7 @@ from typing import Any
 from ...adapters import ssh_keys, ssh_server
 from ...adapters.engine import Engine, EngineError, Entry
 from ...adapters.listeners import listens
+from ...adapters.state import PublicKeys
 from ...core.model.plan import Replica
 from ...core.rules import accounts, environment, logins
 from ...core.rules.environment import LOGIN_PORT, SSH_PORT
@@ -27,7 +28,7 @@ from ...core.values.errors import show
 from ...core.values.ports import EVERY_ADDRESS
 from .. import image_notes
 from ..steps import Stage, Step
-from .context import Context, PublicKeys
+from .context import Context
 
 SSH_MOUNT = f"{places.DIRECTORY}/ssh"
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ...adapters import engine as docker_engine
+from ...adapters.state import PublicKeys
 from ..steps import Stage
 from . import containers, files, links, networks, record
-from .context import Context, PublicKeys
+from .context import Context
 
 
 def session_stages(
