@@ -11,8 +11,9 @@ import json
 import math
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -41,26 +42,31 @@ OF_RUNTIMES = ("runtimes", "default_runtime")
 """The parts of the engine's data that a host compares by itself."""
 
 
-def host_facts(
-    state: StateDirectory,
-    session_name: str,
-    images: list[str],
-    paths: list[str],
-    volumes: list[str],
-    underlay_address: str | None,
-    whole_records: bool = False,
-    encryption: bool = False,
-    ways_in: bool = False,
-    accelerators: object = None,
-    peers_of: Collection[str] = (),
-    usage: bool = False,
-) -> dict[str, Any]:
-    """Return the facts of this host.
+@dataclass(frozen=True)
+class Wanted:
+    """What to collect.
 
-    encryption: whether to test what encrypted sessions need. ways_in: whether to include what the owner of
-    *session_name* needs to log in. accelerators: ``cluster_compute_accelerators``, some of which are detected.
-    peers_of: ids of sessions whose other hosts are checked. usage: whether to include the run times of all sessions,
-    not only of *session_name*, if they are recorded.
+    underlay_address: the one that the inventory sets. encryption: whether to test what encrypted sessions need.
+    ways_in: whether to include what the owner of *session_name* needs to log in. accelerators:
+    ``cluster_compute_accelerators``, some of which are detected. peers_of: ids of sessions whose other hosts are
+    checked. usage: whether to include the run times of all sessions, not only of *session_name*, if they are recorded.
+    """
+
+    session_name: str
+    images: Collection[str] = ()
+    paths: Collection[str] = ()
+    volumes: Collection[str] = ()
+    underlay_address: str | None = None
+    whole_records: bool = False
+    encryption: bool = False
+    ways_in: bool = False
+    accelerators: object = None
+    peers_of: Collection[str] = ()
+    usage: bool = False
+
+
+def host_facts(state: StateDirectory, wanted: Wanted) -> dict[str, Any]:
+    """Return the facts of this host.
 
     A host that cannot run sessions returns ``usable: false`` and a ``problem``, a full sentence, instead of an
     exception. The caller decides whether that is an error.
@@ -72,55 +78,66 @@ def host_facts(
             "ansible_become=true, or log in as root.",
         }
     try:
-        # Before anything is read, and rounded down, so that every later teardown counts as after this collection.
-        identity = read_identity(state)
-        clock = math.floor(time.clock_gettime(time.CLOCK_BOOTTIME) * 10) / 10
-        engine = Engine.connect()
-        # Records first and the ledger last. A launch reserves before it writes a record, so a launch that begins in
-        # the meantime is never seen without its reservation.
-        records, unreadable = state.records()
-        # A waiting session watches for changes that this run may not have seen, so the signature is read first.
-        batches = _batches(state, records)
-        waited_for = signature(state, session_name, records, batches)
-        wanted = {*images, *_pinned_images(session_name, records)}
-        facts = _facts(engine, state, session_name, wanted, paths, volumes, underlay_address)
-        underlay = (facts.get("underlay") or {}).get("address", "")
-        if encryption:
-            from ..adapters import wireguard
-
-            facts["encryption"] = wireguard.problem(underlay)
-        facts["accelerators"] = {}
-        if accelerators:
-            from ..adapters.accelerators import detect
-
-            facts["accelerators"] = detect(accelerators)
-        facts["silent_peers"] = _silent_peers(engine, state, records, peers_of, underlay) if peers_of else {}
-        facts["not_waiting"] = [record.id for record in records if _acts_on_loss(record)]
-        reservations, damage = _reservations(state, whole_records)
-        facts["reservations"] = [held.to_dict() for held in reservations]
-        facts["drained"], facts["suspect"] = encode(state.read_drain()), encode(SuspicionFile(str(state.root)).read())
-        facts["identity"], facts["names"], facts["clock"] = identity.id, list(identity.names), clock
-        facts["ports"] = _with_reserved(facts["ports"], reservations)
-        facts["batches"] = batches
-        in_figures = {record.id for record in records if usage or record.name == session_name}
-        times = part_times(engine, state, records, in_figures)
-        facts["times"], facts["use"] = encode(times), read_use(state)
-        in_full = {
-            *(session_id for session_id, part in times.items() if part.over or part.is_idle),
-            *(container["session_id"] for container in facts["containers"] if container["failure"]),
-            *facts["batches"],
-            *(record.id for record in records if record.growth or state.session(record.id).expects_some),
-        }
-        recorded = _records(state, session_name, records, whole_records, in_full)
-        recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
-        recorded["signature"] = waited_for
-        if ways_in:
-            mine = [state.session(record.id) for record in records if record.name == session_name]
-            recorded["public_keys"] = {directory.path.name: directory.read_public_keys() for directory in mine}
-            recorded["users"] = {directory.path.name: directory.read_logins() for directory in mine}
-        return {"usable": True, "problem": "", **facts, **recorded, "ledger_is_damaged": bool(damage)}
+        return {"usable": True, "problem": "", **_collected(state, wanted)}
     except SessionError as error:
         return {"usable": False, "problem": str(error), "hangs": hangs(error)}
+
+
+def _collected(state: StateDirectory, wanted: Wanted) -> Mapping[str, Any]:
+    # Before anything is read, and rounded down, so that every later teardown counts as after this collection.
+    identity = read_identity(state)
+    clock = math.floor(time.clock_gettime(time.CLOCK_BOOTTIME) * 10) / 10
+    engine = Engine.connect()
+    # Records first and the ledger last. A launch reserves before it writes a record, so a launch that begins in
+    # the meantime is never seen without its reservation.
+    records, unreadable = state.records()
+    # A waiting session watches for changes that this run may not have seen, so the signature is read first.
+    batches = _batches(state, records)
+    waited_for = signature(state, wanted.session_name, records, batches)
+    facts = _facts(engine, state, wanted, {*wanted.images, *_pinned_images(wanted.session_name, records)})
+    facts |= _on_request(engine, state, wanted, records, (facts.get("underlay") or {}).get("address", ""))
+    facts["not_waiting"] = [record.id for record in records if _acts_on_loss(record)]
+    reservations, damage = _reservations(state, wanted.whole_records)
+    facts["reservations"] = [held.to_dict() for held in reservations]
+    facts["drained"], facts["suspect"] = encode(state.read_drain()), encode(SuspicionFile(str(state.root)).read())
+    facts["identity"], facts["names"], facts["clock"] = identity.id, list(identity.names), clock
+    facts["ports"] = _with_reserved(facts["ports"], reservations)
+    facts["batches"] = batches
+    in_figures = {record.id for record in records if wanted.usage or record.name == wanted.session_name}
+    times = part_times(engine, state, records, in_figures)
+    facts["times"], facts["use"] = encode(times), read_use(state)
+    in_full = {
+        *(session_id for session_id, part in times.items() if part.over or part.is_idle),
+        *(container["session_id"] for container in facts["containers"] if container["failure"]),
+        *batches,
+        *(record.id for record in records if record.growth or state.session(record.id).expects_some),
+    }
+    recorded = _records(state, wanted.session_name, records, wanted.whole_records, in_full)
+    recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
+    recorded["signature"] = waited_for
+    if wanted.ways_in:
+        mine = [state.session(record.id) for record in records if record.name == wanted.session_name]
+        recorded["public_keys"] = {directory.path.name: directory.read_public_keys() for directory in mine}
+        recorded["users"] = {directory.path.name: directory.read_logins() for directory in mine}
+    return {**facts, **recorded, "ledger_is_damaged": bool(damage)}
+
+
+def _on_request(
+    engine: Engine, state: StateDirectory, wanted: Wanted, records: list[Record], underlay: str
+) -> dict[str, object]:
+    """Return the facts that take long, empty where they are not wanted. underlay: the address of tunnels."""
+    facts: dict[str, object] = {"accelerators": {}, "silent_peers": {}}
+    if wanted.encryption:
+        from ..adapters import wireguard
+
+        facts["encryption"] = wireguard.problem(underlay)
+    if wanted.accelerators:
+        from ..adapters.accelerators import detect
+
+        facts["accelerators"] = detect(wanted.accelerators)
+    if wanted.peers_of:
+        facts["silent_peers"] = _silent_peers(engine, state, records, wanted.peers_of, underlay)
+    return facts
 
 
 def _silent_peers(
@@ -147,15 +164,7 @@ def image_names() -> list[str]:
     return sorted(name for name, image in found.items() if name not in (image, "<none>:<none>"))
 
 
-def _facts(
-    engine: Engine,
-    state: StateDirectory,
-    session_name: str,
-    images: set[str],
-    paths: list[str],
-    volumes: list[str],
-    underlay_address: str | None,
-) -> dict[str, Any]:
+def _facts(engine: Engine, state: StateDirectory, wanted: Wanted, images: set[str]) -> dict[str, Any]:
     if not os.path.isfile(f"{RUNTIME_ON_HOST}/{RUNTIME_MANIFEST}"):
         raise EngineError(f"This host lacks the SSH runtime {RUNTIME_ON_HOST}. Run the prepare_hosts playbook.")
     engine.require_sight(RUNTIME_ON_HOST)
@@ -166,7 +175,7 @@ def _facts(
     tables = firewall.tables()
     overlays = firewall_rules.overlays_in_force(engine.uses_nftables(), tables)
     entries = [entry for entry in every if docker_engine.is_replica(entry)]
-    underlay = _underlay(underlay_address, links)
+    underlay = _underlay(wanted.underlay_address, links)
     return {
         "engine": {
             **{key: description[key] for key in description if key not in ("cpus", "memory", *OF_RUNTIMES)},
@@ -179,7 +188,7 @@ def _facts(
         "foreign_containers": [
             name
             for entry in every
-            if entry not in entries and (name := container_name(entry)).startswith(f"{session_name}-")
+            if entry not in entries and (name := container_name(entry)).startswith(f"{wanted.session_name}-")
         ],
         "objects": _objects(state, entries, networks, links, tables),
         "overlays": overlays.to_dict() if overlays is not None else None,
@@ -192,9 +201,9 @@ def _facts(
         "vnis": link.vnis(links),
         "ports": _ports(link.listening_ports(), entries),
         "images": {reference: _image(engine, reference) for reference in sorted(images)},
-        "paths": {path: bounded_path_facts(path) for path in sorted(set(paths))},
+        "paths": {path: bounded_path_facts(path) for path in sorted(set(wanted.paths))},
         "private": private_places(state),
-        "volumes": {name: engine.volume(name) for name in sorted(set(volumes))},
+        "volumes": {name: engine.volume(name) for name in sorted(set(wanted.volumes))},
     }
 
 
@@ -358,12 +367,10 @@ def _objects(
         if kind not in session["kinds"]:
             session["kinds"].append(kind)
 
-    for kind, entries in ((cluster_state.CONTAINER, containers), (cluster_state.NETWORK, networks)):
-        for entry in entries:
-            labels = entry.get("Labels") or {}
-            session_id = docker_engine.session_id_of(labels)
-            if session_id:
-                add(session_id, labels.get(docker_engine.LABEL_SESSION_NAME, ""), kind)
+    for session_id, name in _labelled(containers):
+        add(session_id, name, cluster_state.CONTAINER)
+    for session_id, name in _labelled(networks):
+        add(session_id, name, cluster_state.NETWORK)
     for session_id, name in link.session_links(links).values():
         add(session_id, name, cluster_state.LINK)
     for session_id, name in firewall.sessions(tables).items():
@@ -377,6 +384,15 @@ def _objects(
     for session_id, held in LedgerFile(str(state.root)).expired().items():
         add(session_id, held.claim.session_name, cluster_state.LEASE)
     return {key: found[key] for key in sorted(found)}
+
+
+def _labelled(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield id and name of the session of each of the engine's objects that has one."""
+    for entry in entries:
+        labels = entry.get("Labels") or {}
+        session_id = docker_engine.session_id_of(labels)
+        if session_id:
+            yield session_id, labels.get(docker_engine.LABEL_SESSION_NAME, "")
 
 
 def _container(engine: Engine, state: StateDirectory, entry: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from ..core.rules.neighbours import neighbour_limits
 from ..core.values.errors import SessionError, message_of
 from ..core.values.places import RUNTIME_MANIFEST, RUNTIME_ON_HOST
 from . import boot_install, data, engine_runtime, engine_trial, firewall_rules, runtime_proof, ssh_runtime, steps
-from .facts import host_facts
+from .facts import Wanted, host_facts
 
 PROGRAMS = {
     "ip": "iproute2",
@@ -69,13 +69,7 @@ def examine(
         found["engine_problem"] = str(error)
     else:
         found["host"] = host_facts(
-            StateDirectory(state_directory),
-            "",
-            images,
-            paths,
-            volumes,
-            underlay_address,
-            accelerators=declared,
+            StateDirectory(state_directory), Wanted("", images, paths, volumes, underlay_address, accelerators=declared)
         )
         found["nvidia"] = accelerators.nvidia_models() if NVIDIA in detected_classes(declared).values() else []
     found["underlay"], found["underlay_problem"] = None, ""

@@ -9,24 +9,26 @@ from __future__ import annotations
 from typing import Any
 
 from ...adapters.state import StateDirectory
-from ..facts import host_facts, image_names
+from ..facts import Wanted, host_facts, image_names
 
 
 def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     """Return the facts. Raises EngineError if images are requested and the engine does not list them."""
     host = host_facts(
         StateDirectory(arguments["state_directory"]),
-        arguments["session_name"],
-        arguments["images"],
-        arguments["paths"],
-        arguments["volumes"],
-        arguments["underlay_address"],
-        arguments["whole_records"],
-        arguments["encryption"],
-        arguments["ways_in"],
-        arguments["accelerators"],
-        arguments["peers_of"],
-        arguments["usage"],
+        Wanted(
+            arguments["session_name"],
+            arguments["images"],
+            arguments["paths"],
+            arguments["volumes"],
+            arguments["underlay_address"],
+            arguments["whole_records"],
+            arguments["encryption"],
+            arguments["ways_in"],
+            arguments["accelerators"],
+            arguments["peers_of"],
+            arguments["usage"],
+        ),
     )
     if arguments["usage"] and host["usable"]:
         from ..usage import measure

@@ -73,7 +73,7 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
     monkeypatch.setattr(StateDirectory, "records", records)
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
     monkeypatch.setattr(Engine, "connect", lambda: None)
-    found = facts.host_facts(state, "other", [], [], [], None)
+    found = facts.host_facts(state, facts.Wanted("other"))
     assert found["usable"], found["problem"]
     cluster = GroupFacts.read(read_answers(FactsAnswer, {"h1": {"host": found}}), {"h1": {}}).cluster_state()
     assert (cluster.orphaned, cluster.leaked) == ({}, {})
@@ -94,7 +94,7 @@ def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypa
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
     monkeypatch.setattr(Engine, "connect", lambda: None)
     state = StateDirectory(str(tmp_path))
-    assert facts.host_facts(state, "other", [], [], [], None)["signature"] != facts.signature(state, "other")
+    assert facts.host_facts(state, facts.Wanted("other"))["signature"] != facts.signature(state, "other")
 
 
 def test_a_name_that_is_held_is_nothing_that_others_could_have_or_wait_for(

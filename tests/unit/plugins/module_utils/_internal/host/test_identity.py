@@ -51,7 +51,7 @@ def test_a_disk_on_another_machine_is_left_out_and_starts_nothing(
     host_identity.call(here, False)
     monkeypatch.setattr(machine, "hardware_name", lambda: "4c4c4544-0043")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    found = facts.host_facts(state, "train", [], [], [], None)
+    found = facts.host_facts(state, facts.Wanted("train"))
     assert not found["usable"]
     assert "was made on another machine, from which this disk was copied or moved." in found["problem"]
     with pytest.raises(identity.OtherMachine):

@@ -361,7 +361,7 @@ def test_every_call_refuses_a_newer_state_before_anything_is_touched(
     spec = ARGUMENTS[call]["argument_spec"]
     given = {name: option.get("default") for name, option in spec.items()}
     if call == "host_preflight":
-        done = facts.host_facts(newer, "", [], [], [], None)
+        done = facts.host_facts(newer, facts.Wanted(""))
         assert (done["usable"], before) == (False, contents(newer.root))
     elif call == "host_info":
         done = program.run(call, {**given, "state_directory": str(newer.root)}, False)["host"]
