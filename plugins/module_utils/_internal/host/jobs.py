@@ -221,17 +221,21 @@ def _watch(job: JobOutput, prepared: str, command: Command, end: dict[str, Any],
         late = bool(command.timeout) and time.monotonic() >= begun + command.timeout
         if late or job.stop_file.exists():
             try:
-                engine = Engine.connect()
-                running, pid, code = engine.command_state(prepared)
-                requeue = not late and job.is_requeued()
-                # A command that has ended by itself must not run again.
-                has_ended = requeue and not running and code is not None
-                if not (end["timed_out"] or end["stopped"] or has_ended):
-                    end.update(timed_out=late, stopped=not late, requeue=requeue)
-                _end(pid if running else 0, job.id)
+                _end_command(job, prepared, end, late)
             except SessionError as error:
                 end["problem"] = f"The job could not be ended: {error}"
                 return
+
+
+def _end_command(job: JobOutput, prepared: str, end: dict[str, Any], late: bool) -> None:
+    """End the processes of a command that is *late*, or whose end was requested. end: gets why. Raises EngineError."""
+    running, pid, code = Engine.connect().command_state(prepared)
+    requeue = not late and job.is_requeued()
+    # A command that has ended by itself must not run again.
+    has_ended = requeue and not running and code is not None
+    if not (end["timed_out"] or end["stopped"] or has_ended):
+        end.update(timed_out=late, stopped=not late, requeue=requeue)
+    _end(pid if running else 0, job.id)
 
 
 def _is_alone(prepared: str, job_id: str) -> bool:
