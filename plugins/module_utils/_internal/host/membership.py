@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -101,17 +101,7 @@ def silent_peers(
     parts = _parts(state, known)
     wanted = [question for part in parts.values() for question in part.questions.values()]
     answered = questions.ask(wanted, questions.SECONDS)
-    echoes: dict[str, dict[str, list[Echo]]] = {}
-    for key, part in parts.items():
-        open_hosts = {
-            name: [Echo(sent.address, local=sent.local)]
-            for name, sent in part.questions.items()
-            if sent not in answered
-        }
-        for replica in part.plan.replicas if key in pids else ():
-            if replica.host in open_hosts:
-                open_hosts[replica.host].append(Echo(str(replica.address), pids[key]))
-        echoes[key] = open_hosts
+    echoes = {key: _echoes_of_part(part, answered, pids.get(key)) for key, part in parts.items()}
     for record in known:
         if record.status == RUNNING and is_stub(record) and record.tunnel is not None:
             # Endpoints are in the order of the hosts' names (`record.tunnel_of`).
@@ -127,6 +117,21 @@ class _Part:
 
     plan: Plan
     questions: dict[str, Question]
+
+
+def _echoes_of_part(part: _Part, answered: Container[Question], pid: int | None) -> dict[str, list[Echo]]:
+    """Return the echoes that may show that a host lives which has not answered, by its name.
+
+    pid: the first process of a running replica here, if there is one.
+    """
+    echoes = {
+        name: [Echo(sent.address, local=sent.local)] for name, sent in part.questions.items() if sent not in answered
+    }
+    if pid is not None:
+        for replica in part.plan.replicas:
+            if replica.host in echoes:
+                echoes[replica.host].append(Echo(str(replica.address), pid))
+    return echoes
 
 
 def _parts(state: StateDirectory, records: Iterable[Record]) -> dict[str, _Part]:
