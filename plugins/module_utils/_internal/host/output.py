@@ -121,21 +121,11 @@ def known_sessions(
 
     states: whether ``members`` contains the states of its replicas on this host.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for record in state.records()[0]:
-        if (session_id or record.id) == record.id and record.name == session_name:
-            host = state.session(record.id).read_host()
-            found[record.id] = {
-                **_nothing_known(record.id),
-                "status": record.status,
-                "revision": record.revision,
-                "owner": record.owner,
-                "shared_with": list(record.shared_with),
-                "resource_group": group_of(record),
-                "hosts": list(record.hosts),
-                "host": host,
-                "members": _members(record, host),
-            }
+    found = {
+        record.id: _of_record(record, state.session(record.id).read_host())
+        for record in state.records()[0]
+        if (session_id or record.id) == record.id and record.name == session_name
+    }
     for key, session in found.items():
         if states and session["members"]:
             session["members"].update(_states(key))
@@ -145,13 +135,29 @@ def known_sessions(
         description = output.read_info()
         if description["name"] == session_name and (session_id or key) == key:
             session = found.setdefault(key, {**_nothing_known(key), **whose(description)})
-            jobs = {job.id: job.read_info() for job in output.jobs()}
-            session.update(
-                ended=output.ended(),
-                replicas=description["replicas"],
-                jobs={key: {name: job[name] for name in ("on", "here", "command")} for key, job in jobs.items() if job},
-            )
+            session.update(ended=output.ended(), replicas=description["replicas"], jobs=_jobs(output))
     return [found[key] for key in sorted(found)]
+
+
+def _of_record(record: Record, host: str | None) -> dict[str, Any]:
+    """Return what a record shows of a session. host: this host's name in it."""
+    return {
+        **_nothing_known(record.id),
+        "status": record.status,
+        "revision": record.revision,
+        "owner": record.owner,
+        "shared_with": list(record.shared_with),
+        "resource_group": group_of(record),
+        "hosts": list(record.hosts),
+        "host": host,
+        "members": _members(record, host),
+    }
+
+
+def _jobs(output: SessionOutput) -> dict[str, dict[str, Any]]:
+    """Return where the jobs of a session run and what they are, by id."""
+    jobs = {job.id: job.read_info() for job in output.jobs()}
+    return {key: {name: job[name] for name in ("on", "here", "command")} for key, job in jobs.items() if job}
 
 
 def _nothing_known(session_id: str) -> dict[str, Any]:
