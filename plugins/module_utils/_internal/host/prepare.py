@@ -116,16 +116,20 @@ def keep_records(
     for record in records:
         directory = state.session(record.id)
         found = directory.read_record()
-        if is_stub(record) and found is not None and says_the_same(found, record):
-            continue
-        if found is None and record.id in recorded:
-            continue
-        is_rival = settles and is_stub(record) and found is not None and found.revision == record.revision
-        if found is None or found.revision < record.revision or (is_rival and differs(found, record)):
+        is_wanted = record.id not in recorded if found is None else _is_newer(record, found, settles)
+        if is_wanted:
             actions.append(f"{'update' if found else 'create'} record {record.name}")
             if not check_mode:
                 directory.write_record(record)
     return actions
+
+
+def _is_newer(record: Record, found: Record, settles: bool) -> bool:
+    """Return whether *record* replaces the one that was *found* here. settles: as in `keep_records`."""
+    if is_stub(record) and says_the_same(found, record):
+        return False
+    is_rival = settles and is_stub(record) and found.revision == record.revision
+    return found.revision < record.revision or (is_rival and differs(found, record))
 
 
 def leave_torn_down(
@@ -179,9 +183,8 @@ def keep_tombstones(
             actions.append(f"set tombstone {tombstone['name']}")
             if not check_mode:
                 state.write_tombstone(tombstone["id"], tombstone["name"], hosts)
-    for session_id in forget:
-        if session_id in known:
-            actions.append(f"remove tombstone {known[session_id]['name']}")
-            if not check_mode:
-                state.remove_tombstone(session_id)
+    for tombstone in (known[session_id] for session_id in forget if session_id in known):
+        actions.append(f"remove tombstone {tombstone['name']}")
+        if not check_mode:
+            state.remove_tombstone(tombstone["id"])
     return actions
