@@ -83,11 +83,16 @@ def run_bounded(
         result = _unusable(error) if call == "host_info" else failed(error)
         answered(json.dumps(result))
     if note is not None and not check_mode:
-        if problem := _hang_in(result):
-            note.remember(problem, hangs=True)
-        elif has_hung:
-            note.answers_again()
+        _remember(note, _hang_in(result), has_hung)
     return result
+
+
+def _remember(note: SuspicionFile, problem: str, has_hung: bool) -> None:
+    """Note that this host hangs, or that it answers again after it *has_hung*. problem: how it hangs, empty if not."""
+    if problem:
+        note.remember(problem, hangs=True)
+    elif has_hung:
+        note.answers_again()
 
 
 def _unusable(error: Hung) -> dict[str, Any]:
