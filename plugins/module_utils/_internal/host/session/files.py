@@ -43,11 +43,15 @@ def file_steps(context: Context, public_keys: PublicKeys) -> Stage:
         if context.has_ssh:
             steps += _owner_steps(context, replica.name)
     if context.has_ssh:
-        known = _knows(context, public_keys, "client") and _knows(context, public_keys, "host")
-        of_members = {member.name: public_keys[member.name] for member in context.members} if known else {}
-        text = context.directory.public_keys_text(of_members) if known else None
-        steps.append(_write_step(context.directory.public_keys_file, text))
+        steps.append(_write_step(context.directory.public_keys_file, _public_keys_text(context, public_keys)))
     return [step for step in steps if step is not None]
+
+
+def _public_keys_text(context: Context, public_keys: PublicKeys) -> str | None:
+    """Return the content of the file with the public keys of all replicas. None if not all of them exist yet."""
+    if not (_knows(context, public_keys, "client") and _knows(context, public_keys, "host")):
+        return None
+    return context.directory.public_keys_text({member.name: public_keys[member.name] for member in context.members})
 
 
 def surplus_steps(context: Context) -> Stage:
