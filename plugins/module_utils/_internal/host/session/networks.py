@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -95,21 +95,12 @@ def connect_steps(context: Context, containers: dict[str, dict[str, Any]], link_
         entry = containers.get(replica.name)
         if entry is None:
             continue
-        attached = entry["NetworkSettings"]["Networks"]
-        one_by_one = Lock()
-        detached = [
-            name
-            for name in _network_choices(context)
-            if (link_is_missing and name != context.egress.name)
-            or name not in live
-            or name not in attached
-            or attached[name]["NetworkID"] != live[name]
-            or _has_another_address(context, replica, name, attached[name])
-        ]
+        detached = _detached(context, entry, replica, live, link_is_missing)
         order = None
         if not detached and entry["State"] == "running" and (pid := _out_of_order(context, entry, replica)):
-            detached = _without_interface(context, attached, replica, pid)
+            detached = _without_interface(context, entry["NetworkSettings"]["Networks"], replica, pid)
             order = None if detached else partial(put_in_order, context, entry["Id"], replica)
+        one_by_one = Lock()
         for name in detached:
             connect = partial(_connect, context, entry, replica, name, one_by_one)
             what = f"{replica.container} to network {name}"
@@ -119,6 +110,22 @@ def connect_steps(context: Context, containers: dict[str, dict[str, Any]], link_
             what = replica.container
             steps.append(Step("order", "interfaces of container", what, order, before=before, after=after))
     return steps
+
+
+def _detached(
+    context: Context, entry: Mapping[str, Any], replica: Replica, live: Mapping[str, str], link_is_missing: bool
+) -> list[str]:
+    """Return the networks of the session to which a container is not attached as planned. live: the existing ones."""
+    attached = entry["NetworkSettings"]["Networks"]
+    return [
+        name
+        for name in _network_choices(context)
+        if (link_is_missing and name != context.egress.name)
+        or name not in live
+        or name not in attached
+        or attached[name]["NetworkID"] != live[name]
+        or _has_another_address(context, replica, name, attached[name])
+    ]
 
 
 def _has_another_address(context: Context, replica: Replica, network: str, endpoint: dict[str, Any]) -> bool:
