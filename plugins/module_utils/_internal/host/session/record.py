@@ -29,15 +29,16 @@ def place_steps(context: Context, found: Mapping[str, object], check_mode: bool)
     claim = claim_of(context.plan, context.host)
     held = context.ledger.read()
     mine = held.get(claim.session_id)
-    change = context.amendment
-    if change is None:
-        if all(replica.name in found for replica in context.replicas):
+    if context.amendment is None:
+        if _is_complete(context, found):
             return []
         if mine is None:
             _require_place(context, claim, held, bool(found))
             return []
+        change_id, lease_owner = None, None
+    else:
+        change_id, lease_owner = context.amendment.change_id, context.amendment.lease_owner
     is_covered = mine is not None and (mine.stage != COMMITTED or rules.covers(mine.claim, claim))
-    change_id, lease_owner = (None, None) if change is None else (change.change_id, change.lease_owner)
     if is_covered and change_id not in held:
         return []
     untracked = labelled_claims(context.engine.session_containers())
@@ -48,6 +49,10 @@ def place_steps(context: Context, found: Mapping[str, object], check_mode: bool)
     amend = partial(context.ledger.amend, claim, untracked, context.allocatable, change_id, lease_owner)
     before = None if mine is None else mine.claim.to_dict()
     return [Step("commit", "reservation", context.session.name, amend, before=before, after=claim.to_dict())]
+
+
+def _is_complete(context: Context, found: Mapping[str, object]) -> bool:
+    return all(replica.name in found for replica in context.replicas)
 
 
 def _require_place(context: Context, claim: Claim, held: Ledger, is_partly_there: bool) -> None:
