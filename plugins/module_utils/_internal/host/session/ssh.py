@@ -176,11 +176,9 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
         start()
 
     is_listening = listens(pid, *place)
-    if is_listening and pid in context.server_starts:
-        configuration = context.directory.replica(replica.name) / "ssh" / "sshd_config"
-        if configuration in context.written or _was_written_since(context, pid, configuration):
-            what = replica.container
-            return [Step("restart", "SSH server", what, renew, before="old configuration", after="new configuration")]
+    if is_listening and _has_old_configuration(context, replica, pid):
+        what = replica.container
+        return [Step("restart", "SSH server", what, renew, before="old configuration", after="new configuration")]
     if wanted is not None and is_listening and _is_newer_than_its_key(context, replica, pid):
         return []
     answer = ssh_server.host_key(pid, *place) if pid else wanted
@@ -189,6 +187,14 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
     if not answer:
         return [Step("start", "SSH server", replica.container, start, before="stopped", after="running")]
     return [Step("restart", "SSH server", replica.container, renew, before=answer, after=wanted)]
+
+
+def _has_old_configuration(context: Context, replica: Replica, pid: int) -> bool:
+    """Return whether a server of ours runs in the container of process *pid* that was started before its settings."""
+    if pid not in context.server_starts:
+        return False
+    configuration = context.directory.replica(replica.name) / "ssh" / "sshd_config"
+    return configuration in context.written or _was_written_since(context, pid, configuration)
 
 
 def _await_listening(pid: int, place: tuple[str, int]) -> None:
@@ -267,14 +273,7 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     has = accounts.shell_of(found, uid)
     missing = has if has and not engine.has_path(container, has) else ""
     wanted = accounts.ensure(found, uid, gid, shell, missing)
-    lacking = [
-        Entry(place, after, mode)
-        for path, before, after, mode in (
-            (accounts.PASSWD, found.passwd, wanted.passwd, 0o644),
-            (accounts.SHADOW, found.shadow, wanted.shadow, 0o600),
-        )
-        if after is not None and after != before and (place := own_place(path)) is not None
-    ]
+    lacking = _account_entries(found, wanted, own_place)
     server_folder = own_place(accounts.SERVER_FOLDER) if uid == 0 else None
     if server_folder is not None:
         lacking.append(Entry(server_folder, None, 0o755))
@@ -286,6 +285,20 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     if context.network is not None and own_place(places.JOB_HOSTFILE) == places.JOB_HOSTFILE:
         lacking += _for_deepspeed(engine, container)
     return Login(uid, gid, wanted, tuple(lacking))
+
+
+def _account_entries(
+    found: accounts.Accounts, wanted: accounts.Accounts, own_place: Callable[[str], str | None]
+) -> list[Entry]:
+    """Return the files of accounts that change. own_place: as in `_for_other_clients`."""
+    return [
+        Entry(place, after, mode)
+        for path, before, after, mode in (
+            (accounts.PASSWD, found.passwd, wanted.passwd, 0o644),
+            (accounts.SHADOW, found.shadow, wanted.shadow, 0o600),
+        )
+        if after is not None and after != before and (place := own_place(path)) is not None
+    ]
 
 
 def _for_deepspeed(engine: Engine, container: str) -> list[Entry]:
