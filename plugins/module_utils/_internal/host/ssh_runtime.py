@@ -218,14 +218,20 @@ def _closure(root: str) -> dict[str, str]:
         elif name in PROGRAMS:
             raise BuildFailed(f"The program {source} is not on this host and in none of {', '.join(PACKAGES)}.")
     files.update(_modules())
+    return {**files, **_libraries(root, [source for source in files.values() if not source.endswith(".py")])}
+
+
+def _libraries(root: str, files: Iterable[str]) -> dict[str, str]:
+    """Return the libraries of programs and libraries in the same form. root: as in `_closure`."""
+    found = {}
     folders = [str(library_file.parent) for library_file in Path(root).rglob("*.so*")] if root else []
     environment = {**os.environ, "LC_ALL": "C", "LD_LIBRARY_PATH": ":".join(dict.fromkeys(folders))}
-    for file in [source for source in files.values() if not source.endswith(".py")]:
+    for file in files:
         for name, library, missing in _LIBRARY.findall(_run("ldd", file, environment=environment)):
             if missing:
                 raise BuildFailed(f"The library {missing} of {file} is not on this host.")
-            files[f"lib/{os.path.basename(name or library)}"] = library
-    return files
+            found[f"lib/{os.path.basename(name or library)}"] = library
+    return found
 
 
 def _source_of_session_run() -> str:
