@@ -13,8 +13,9 @@ from typing import Any, Optional, TypeVar
 
 from . import claims
 from .decode import Malformed, decode_known
-from .facts import HostFacts, Tombstone
+from .facts import HostFacts
 from .output import JobOutcome, SessionCopy, Source
+from .record import Tombstone
 
 SILENCE = "It did not answer."
 

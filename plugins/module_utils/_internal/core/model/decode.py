@@ -80,6 +80,9 @@ _PLAIN = frozenset([str, int, float, bool, type(None)])
 """Types of most values, which are their own plain data."""
 NEWER = {"newer": True}
 """Metadata of a field that stores the values of unknown keys, as written by a newer release."""
+READ = "read"
+"""Key of a field's metadata: a function that reads the innermost values from their plain form, as a class of its own
+with a ``from_dict`` does."""
 
 
 def encode(value: Any) -> Any:
@@ -89,6 +92,8 @@ def encode(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [encode(inner) for inner in value]
+    if _has_own_form(kind):
+        return value.to_dict()
     names = _names(kind)
     if not names:
         return {key: encode(inner) for key, inner in value.items()} if isinstance(value, (dict, Mapping)) else value
@@ -107,6 +112,11 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 
 @cache
+def _has_own_form(kind: Any) -> bool:
+    return is_dataclass(kind) and hasattr(kind, "to_dict") and hasattr(kind, "from_dict")
+
+
+@cache
 def _optional(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if "optional" in field.metadata)
 
@@ -117,22 +127,24 @@ def _newer(kind: Any) -> tuple[str, ...]:
 
 
 @cache
-def _reader(hint: Any) -> Reader:
-    """Return the reader for values of a type."""
+def _reader(hint: Any, own: Callable[[Any], Any] | None = None) -> Reader:
+    """Return the reader for values of a type. own: reads the innermost values; None to read them by their type."""
     origin, inner = get_origin(hint), get_args(hint)
+    if origin is Union:
+        read_some = _reader(next(kind for kind in inner if kind is not _NOTHING), own)
+        return lambda value, place, problems: None if value is None else read_some(value, place, problems)
+    if origin is tuple:
+        return _list_reader(_reader(inner[0], own))
+    if origin is dict:
+        return _mapping_reader(_reader(inner[1], own))
+    if own is not None:
+        return _own_reader(own)
     if hint is Any:
         return lambda value, _place, _problems: value
     if hasattr(hint, "from_dict"):
-        return _own_reader(hint)
+        return _own_reader(hint.from_dict)
     if is_dataclass(hint):
         return _object_reader(hint)
-    if origin is Union:
-        read_some = _reader(next(kind for kind in inner if kind is not _NOTHING))
-        return lambda value, place, problems: None if value is None else read_some(value, place, problems)
-    if origin is tuple:
-        return _list_reader(_reader(inner[0]))
-    if origin is dict:
-        return _mapping_reader(_reader(inner[1]))
 
     def read(value: Any, place: str, problems: Problems) -> Any:
         kind = type(value)
@@ -169,19 +181,20 @@ def _mapping_reader(read: Reader) -> Reader:
     return read_all
 
 
-def _own_reader(kind: Any) -> Reader:
+def _own_reader(read_value: Callable[[Any], Any]) -> Reader:
     def read(value: Any, place: str, problems: Problems) -> Any:
         try:
-            return kind.from_dict(value)
+            return read_value(value)
         except (CoreError, AttributeError, LookupError, TypeError, ValueError) as error:
-            problems.append((place, f"is malformed: {error}"))
+            problems.append((place, f"is malformed: {str(error).rstrip('.')}"))
 
     return read
 
 
 def _object_reader(kind: Any) -> Reader:
-    hints: dict[str, Any] = {field.name: field.type for field in fields(kind) if "newer" not in field.metadata}
-    readers: dict[str, Reader] = {name: _reader(hint) for name, hint in hints.items()}
+    own = [field for field in fields(kind) if "newer" not in field.metadata]
+    hints: dict[str, Any] = {field.name: field.type for field in own}
+    readers = {field.name: _reader(hints[field.name], field.metadata.get(READ)) for field in own}
     needed = [field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING]
     keeps_newer = _newer(kind)
 

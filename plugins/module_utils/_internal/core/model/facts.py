@@ -17,7 +17,7 @@ from .decode import decode
 from .health import Drain, Suspicion
 from .output import JobOutcome
 from .overlays import Overlays
-from .record import Record
+from .record import Record, Tombstone
 from .times import PartTimes
 
 
@@ -107,16 +107,6 @@ class Parts:
 
     name: str
     kinds: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Tombstone:
-    """A session that was torn down. hosts: those that were unreachable then."""
-
-    id: str
-    name: str
-    hosts: tuple[str, ...]
-    schema: int = 1
 
 
 @dataclass(frozen=True)

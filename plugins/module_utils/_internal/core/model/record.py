@@ -97,6 +97,16 @@ class Growth:
     number: int
 
 
+@dataclass(frozen=True)
+class Tombstone:
+    """A session that was torn down. hosts: those that were unreachable then."""
+
+    id: str
+    name: str
+    hosts: tuple[str, ...]
+    schema: int = 1
+
+
 RESIZE, REPLACE, MOVE = "resize", "replace", "move"
 
 
