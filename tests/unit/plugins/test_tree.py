@@ -104,11 +104,10 @@ def test_every_requirement_is_pinned_once(environment: tuple[str, ...]) -> None:
     assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.parametrize("page", ["docs/recovery.md", "CONTRIBUTING.md"])
-def test_what_is_promised_is_shown_by_tests_that_are_there(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    named = re.findall(r"\| `(tests/[^`:]+)::(\w+)` \|", text)
-    assert len(named) > 5
+def test_what_is_promised_is_shown_by_tests_that_are_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[^`:]+)::(\w+)`", text)
+    assert len(named) > 100
     for path, name in named:
         tests = ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
         assert name in {test.name for test in tests if isinstance(test, ast.FunctionDef)}, f"{path}::{name}"
