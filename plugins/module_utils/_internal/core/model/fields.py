@@ -477,7 +477,12 @@ FIELDS = (
         optional=True,
         question=Question("When a host is lost", "Wait for it, replace its containers on others, or end"),
     ),
-    _choice("failure_policy", FAILURE_POLICIES, "What happens if a replica fails, see below.", default=RESTART),
+    _choice(
+        "failure_policy",
+        FAILURE_POLICIES,
+        "What happens if a replica fails, see [Recovery](recovery.md#when-a-replica-fails).",
+        default=RESTART,
+    ),
     _integer(
         "restart_limit",
         0,
