@@ -23,13 +23,13 @@ from ..adapters.state import PublicKeys, StateDirectory, StateError
 from ..core.model.claims import COMMITTED, Allocatable, Claim, ClaimAnswer
 from ..core.model.decode import encode
 from ..core.model.patch import digest, patched
-from ..core.model.plan import read_plan
+from ..core.model.plan import Plan, read_plan
 from ..core.model.record import Record, is_stub, read_record, stub_of
 from ..core.values.errors import SessionError, failed
 from . import reservation, steps
 from .data import SessionData, remove_probes
 from .durations import carry_on
-from .launch_steps import make_under_lease, prove
+from .launch_steps import make_under_lease, prove, warned
 from .output import LogArchive
 from .prepare import keep_out
 from .removal import removal_stages, remove
@@ -67,15 +67,10 @@ def hold(
     claim, plan = replace(claim, amends=record.id), read_plan(record.plan)
     engine = Engine.connect()
     leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, run.lease_owner, check_mode)
-    if answer.granted and claim.replicas:
-        # After the lease: either a drain of the host sees the lease, or this sees the drain.
-        drain = state.read_drain()
-        foreign = [] if drain is not None else foreign_containers(engine, plan, host, _names(state, record.id))
-        reasons = [str(drain)] if drain is not None else foreign
-        if reasons:
-            if not check_mode:
-                ledger.release(claim.session_id, run.lease_owner)
-            answer = ClaimAnswer(False, tuple(reasons))
+    if answer.granted and claim.replicas and (reasons := _why_no_replicas(state, engine, plan, host)):
+        if not check_mode:
+            ledger.release(claim.session_id, run.lease_owner)
+        answer = ClaimAnswer(False, tuple(reasons))
     result = {"changed": False, **answer.to_dict(), "actions": []}
     if not answer.granted:
         return result
@@ -97,6 +92,13 @@ def hold(
         undone = release(state, ledger, claim.session_id, record, run.lease_owner, check_mode)
         return {**result, **failed(error), "warnings": undone["warnings"]}
     return {**result, **made, "changed": leased or bool(made["actions"])}
+
+
+def _why_no_replicas(state: StateDirectory, engine: Engine, plan: Plan, host: str) -> list[str]:
+    """Return why no replicas of a session can come to this host, where a lease is held for them."""
+    # After the lease: either a drain of the host sees the lease, or this sees the drain.
+    drain = state.read_drain()
+    return [str(drain)] if drain is not None else foreign_containers(engine, plan, host, _names(state, plan.session.id))
 
 
 def _names(state: StateDirectory, session_id: str) -> set[str]:
@@ -238,18 +240,14 @@ def amend(
         session = state.session(session_id)
         found = session.read_record()
         if record is None:
-            patch = patch or {}
-            if found is None or is_stub(found) or found.revision != patch.get("from"):
-                return _stale(found)
-            plain = encode(found)
-            if patch.get("digest") not in (None, digest(plain)):  # another one of the same revision
-                return _stale(found)
-            record = read_record(patched(plain, patch.get("changes") or {}), session_id)
+            record = _patched(found, patch or {}, session_id)
+        if record is None:
+            return _stale(found)
         _refuse_if_changed(state, ledger, record, run, check_mode)
         if host not in record.hosts:
             raise StateError(f"Session {record.name} has no replica on {host} any more, so nothing is changed there.")
         plan, known = read_plan(record.plan), {**session.read_public_keys(), **public_keys}
-        if patch is not None and has_ssh(plan) and not known.keys() >= {replica.name for replica in plan.replicas}:
+        if patch is not None and not _has_every_key(plan, known):
             return _stale(found)
         archive = LogArchive(engine, state, *keep)
         amendment = Amendment(change_id, run.lease_owner)
@@ -258,25 +256,42 @@ def amend(
         if not check_mode:
             session.note_undecided(undecided)  # this decides the answer to lost hosts
         stages = session_stages(context, known, check_mode, containers_too=containers)
-        taken: list[float] = []
-        if not check_mode:
-            ledger.admit(record.name, record.id)
-            taken = steps.perform(stages, undo=False)
-            if ran:
-                carry_on(session, ran)
-            archive.note(record)
+        taken = [] if check_mode else _perform(context, stages, archive, ran)
     network, begin = steps.seconds_until("container", stages, taken)
     made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
-    if archive.problems:
-        made["warnings"] = archive.problems
+    made |= warned(archive.problems)
     if check_mode or not prove_too:
         return {**made, "replicas": []} if prove_too else made
     begun = time.monotonic()
     proof = prove(state, engine, plan, host, timeout, patience)
     made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
-    if archive.problems and "warnings" in proof:
-        proof["warnings"] = [*archive.problems, *proof["warnings"]]
-    return {**made, **proof}
+    return {**made, **proof, **warned([*archive.problems, *proof.get("warnings", ())])}
+
+
+def _patched(found: Record | None, patch: Mapping[str, Any], session_id: str) -> Record | None:
+    """Return the record that *patch* makes of the one on this host. None if it does not match that."""
+    if found is None or is_stub(found) or found.revision != patch.get("from"):
+        return None
+    plain = encode(found)
+    if patch.get("digest") not in (None, digest(plain)):  # another one of the same revision
+        return None
+    return read_record(patched(plain, patch.get("changes") or {}), session_id)
+
+
+def _has_every_key(plan: Plan, known: PublicKeys) -> bool:
+    """Return whether the keys of all replicas that have some are known."""
+    return not has_ssh(plan) or known.keys() >= {replica.name for replica in plan.replicas}
+
+
+def _perform(context: Context, stages: list[steps.Stage], archive: LogArchive, ran: int) -> list[float]:
+    """Perform the steps of a change, and return how long each stage took. ran: as in `amend`."""
+    record = context.record
+    context.ledger.admit(record.name, record.id)
+    taken = steps.perform(stages, undo=False)
+    if ran:
+        carry_on(context.directory, ran)
+    archive.note(record)
+    return taken
 
 
 def _stale(found: Record | None) -> dict[str, Any]:

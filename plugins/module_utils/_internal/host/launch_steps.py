@@ -30,7 +30,7 @@ from .prepare import keep_records, make_keys
 from .removal import removal_stages, remove
 from .session.context import Context
 from .session.stages import session_stages
-from .verify import PeersSilent, verify, wait_until_ready
+from .verify import PeersSilent, Waiting, verify, wait_until_ready
 
 PUT_BACK_SECONDS = 5.0
 """Seconds for which a check waits for another process that works on a session, to restore its names, like the timer."""
@@ -297,14 +297,15 @@ def prove(
         return found
 
     try:
-        replicas = verify(engine, plan, host, timeout, session.read_public_keys(), patience, check, put_back)
+        replicas = verify(engine, plan, host, timeout, session.read_public_keys(), Waiting(patience, check, put_back))
     except PeersSilent as error:
-        return {"unproven": str(error), **_warned(corrected)}
+        return {"unproven": str(error), **warned(corrected)}
     if session.made_file.exists():
         remove_probes(session, plan.session.id)
     put_back()
-    return {"replicas": replicas, **_warned(corrected)}
+    return {"replicas": replicas, **warned(corrected)}
 
 
-def _warned(corrected: list[str]) -> dict[str, list[str]]:
-    return {"warnings": corrected} if corrected else {}
+def warned(warnings: list[str]) -> dict[str, list[str]]:
+    """Return the warnings of a result, if there are any."""
+    return {"warnings": warnings} if warnings else {}

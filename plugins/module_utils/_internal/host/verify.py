@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from ..adapters import ssh_server
@@ -54,44 +55,53 @@ ROUND = 2.0
 """Seconds to wait for a peer before asking it if waiting makes sense."""
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """How to wait while replicas are checked.
+
+    patience: seconds until peers on other hosts have to answer. With 0 they may not be started yet, so they are not
+    contacted, and replicas here that may need them are not waited for. check: called during each wait. An exception
+    from it ends the wait. put_back: restores names that programs of the replicas have changed. Its result is false if
+    nothing was changed.
+    """
+
+    patience: float = PATIENCE
+    check: Callable[[], None] = lambda: None
+    put_back: Callable[[], object] = lambda: None
+
+
+ALONE = Waiting()
+"""Without anything to watch in the meantime."""
+
+
 def verify(
     engine: Engine,
     plan: Plan,
     host: str,
     timeout: float,
     public_keys: PublicKeys,
-    patience: float = PATIENCE,
-    check: Callable[[], None] = lambda: None,
-    put_back: Callable[[], object] = lambda: None,
+    waiting: Waiting = ALONE,
 ) -> list[dict[str, Any]]:
     """Wait at most *timeout* seconds for every replica on *host*, then check its network.
 
-    public_keys: public keys of the session's replicas, as far as they are known here. patience: seconds until peers on
-    other hosts have to answer. With 0 they may not be started yet, so they are not contacted, and replicas here that
-    may need them are not waited for. check: called during each wait. An exception from it ends the wait. put_back:
-    restores names that programs of the replicas have changed. Its result is false if nothing was changed. Returns one
-    dict per replica: name, host, container, rank, address, status, interface, mtu. Raises VerificationFailed with
-    everything that is wrong, and PeersSilent if only peers are missing.
+    public_keys: public keys of the session's replicas, as far as they are known here. Returns one dict per replica:
+    name, host, container, rank, address, status, interface, mtu. Raises VerificationFailed with everything that is
+    wrong, and PeersSilent if only peers are missing.
     """
     replicas = plan.on(host)
     deadline = time.monotonic() + timeout
-    results = wait_until_ready(engine, plan, replicas, deadline, waits=bool(patience), check=check)
-    put_back()
+    results = wait_until_ready(engine, plan, replicas, deadline, waits=bool(waiting.patience), check=waiting.check)
+    waiting.put_back()
     if plan.network is not None:
         for replica, result in zip(replicas, results):
             result.update(_prove_interface(plan.network, replica, result["pid"]))
             _prove_server(replica, result["pid"])
-            if result["runtime"] == RUNTIME and not is_first(result["pid"], str(replica.address)):
-                raise VerificationFailed(
-                    f"Programs of the replica {replica.name} on {host} do not find its session's address "
-                    f"{replica.address} first, for which the engine's runtime {RUNTIME} was to see when the "
-                    "container was started. The log of the host's engine says why."
-                )
+            _prove_first_address(replica, result)
         if plan.network.driver == VXLAN:
-            _prove_packets(plan, plan.network.port, host, results[0], patience, check)
+            _prove_packets(plan, plan.network.port, host, results[0], waiting)
         if plan.network.tunnel is not None:
             _prove_tunnel(plan, plan.network.tunnel.link, host)
-        _prove_logins(engine, plan, host, patience, check, put_back)
+        _prove_logins(engine, plan, host, waiting)
     if plan.ssh_port is not None:
         for replica, result in zip(replicas, results):
             if replica.rank == 0:
@@ -144,15 +154,19 @@ def _wait_until_ready(
         if not waits:
             raise _not_ready(replica)
         if time.monotonic() > deadline:
-            where = f"{replica.address} port {port}" if replica.address else f"port {port} of every address"
-            only = f" It listens there on {', '.join(sorted(seen))} alone." if seen else ""
-            raise VerificationFailed(
-                f"The replica {replica.name} on {replica.host} runs and does not listen on {where}, as it has to "
-                f"by ready_port of its role.{only}\n{_last_output(engine.logs(replica.container, 20))}"
-            )
+            raise VerificationFailed(_not_listening(engine, replica, port, seen))
         check()
         time.sleep(delay)
         delay = min(delay * 2, 1.0)
+
+
+def _not_listening(engine: Engine, replica: Replica, port: int, seen: Collection[str]) -> str:
+    where = f"{replica.address} port {port}" if replica.address else f"port {port} of every address"
+    only = f" It listens there on {', '.join(sorted(seen))} alone." if seen else ""
+    return (
+        f"The replica {replica.name} on {replica.host} runs and does not listen on {where}, as it has to "
+        f"by ready_port of its role.{only}\n{_last_output(engine.logs(replica.container, 20))}"
+    )
 
 
 def _not_ready(replica: Replica) -> PeersSilent:
@@ -164,42 +178,63 @@ def _wait_until_running(
 ) -> dict[str, Any]:
     delay = 0.05
     while True:
-        found = engine.inspect(replica.container)
-        if found is None:
+        found = _inspect(engine, replica, check)
+        status = found["State"]["Status"]
+        is_late = time.monotonic() > deadline
+        if status == "running":
+            if not healthy or _is_healthy(found):
+                return _running(replica, found)
+            if not waits:
+                raise _not_ready(replica)
+            if is_late:
+                raise VerificationFailed(_not_healthy(replica, found))
+        elif status in ("exited", "dead") or is_late:
             _see_teardown(check)
-            raise VerificationFailed(
-                f"The container {replica.container} on {replica.host} does not exist: somebody has removed it."
-            )
-        state = found["State"]
-        is_running = state["Status"] == "running"
-        health = (state.get("Health") or {}).get("Status", "healthy") if healthy else "healthy"
-        if is_running and health == "healthy":
-            return {
-                "name": replica.name,
-                "host": replica.host,
-                "container": replica.container,
-                "rank": replica.rank,
-                "address": replica.address,
-                "status": "RUNNING",
-                "pid": state["Pid"],
-                "runtime": found["HostConfig"].get("Runtime"),
-            }
-        if is_running and not waits:
-            raise _not_ready(replica)
-        if is_running and time.monotonic() > deadline:
-            raise VerificationFailed(_not_healthy(replica, found))
-        if state["Status"] in ("exited", "dead") or time.monotonic() > deadline:
-            _see_teardown(check)
-            raise VerificationFailed(
-                f"The replica {replica.name} on {replica.host} is not running: its container "
-                f"{replica.container} is {state['Status']}, exit code {state['ExitCode']}"
-                f"{', killed because it ran out of memory' if state.get('OOMKilled') else ''}. "
-                f"{state.get('Error') or ''}{_in_front(replica, found)}\n"
-                f"{_last_output(engine.logs(replica.container, 20))}"
-            )
+            raise VerificationFailed(_not_running(engine, replica, found))
         check()
         time.sleep(delay)
         delay = min(delay * 2, 1.0)
+
+
+def _inspect(engine: Engine, replica: Replica, check: Callable[[], None]) -> Mapping[str, Any]:
+    """Return the engine's data of a replica's container. Raises VerificationFailed if it does not exist."""
+    found = engine.inspect(replica.container)
+    if found is None:
+        _see_teardown(check)
+        raise VerificationFailed(
+            f"The container {replica.container} on {replica.host} does not exist: somebody has removed it."
+        )
+    return found
+
+
+def _is_healthy(found: Mapping[str, Any]) -> bool:
+    health: Mapping[str, object] = found["State"].get("Health") or {}
+    return health.get("Status", "healthy") == "healthy"
+
+
+def _running(replica: Replica, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the initial result of a replica that runs."""
+    return {
+        "name": replica.name,
+        "host": replica.host,
+        "container": replica.container,
+        "rank": replica.rank,
+        "address": replica.address,
+        "status": "RUNNING",
+        "pid": found["State"]["Pid"],
+        "runtime": found["HostConfig"].get("Runtime"),
+    }
+
+
+def _not_running(engine: Engine, replica: Replica, found: Mapping[str, Any]) -> str:
+    state = found["State"]
+    return (
+        f"The replica {replica.name} on {replica.host} is not running: its container "
+        f"{replica.container} is {state['Status']}, exit code {state['ExitCode']}"
+        f"{', killed because it ran out of memory' if state.get('OOMKilled') else ''}. "
+        f"{state.get('Error') or ''}{_in_front(replica, found)}\n"
+        f"{_last_output(engine.logs(replica.container, 20))}"
+    )
 
 
 def _not_healthy(replica: Replica, found: Mapping[str, Any]) -> str:
@@ -252,27 +287,20 @@ def _lines(text: str) -> list[str]:
     return text[-LONGEST_OUTPUT:].strip().splitlines()
 
 
-def _prove_logins(
-    engine: Engine,
-    plan: Plan,
-    host: str,
-    patience: float,
-    check: Callable[[], None],
-    put_back: Callable[[], object],
-) -> None:
+def _prove_logins(engine: Engine, plan: Plan, host: str, waiting: Waiting) -> None:
     """Check that replicas can log in to each other. Servers of other hosts may still be starting."""
     own, others = login_pairs(plan, host)
     failures = logins.failures(engine, own)
-    if failures and put_back():  # an entrypoint has changed names in the meantime
+    if failures and waiting.put_back():  # an entrypoint has changed names in the meantime
         failures = logins.failures(engine, own)
     if failures:
         raise VerificationFailed("\n".join(failures))
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + waiting.patience
     while failures := logins.failures(engine, others):
         if time.monotonic() > deadline:
             raise PeersSilent("\n".join(failures))
-        check()
-        put_back()
+        waiting.check()
+        waiting.put_back()
         time.sleep(1)
 
 
@@ -316,24 +344,38 @@ def _prove_interface(network: Network, replica: Replica, pid: int) -> dict[str, 
     return {"interface": link["ifname"], "mtu": link["mtu"]}
 
 
-def _prove_packets(
-    plan: Plan, port: int | None, host: str, own: Mapping[str, Any], patience: float, check: Callable[[], None]
-) -> None:
-    """Send an unfragmentable packet of the full size from this host's first replica to the first of every other host.
+def _prove_first_address(replica: Replica, result: Mapping[str, Any]) -> None:
+    """Check that programs of a replica which was started by our runtime find its session's address first."""
+    if result["runtime"] == RUNTIME and not is_first(result["pid"], str(replica.address)):
+        raise VerificationFailed(
+            f"Programs of the replica {replica.name} on {replica.host} do not find its session's address "
+            f"{replica.address} first, for which the engine's runtime {RUNTIME} was to see when the "
+            "container was started. The log of the host's engine says why."
+        )
 
-    Every host does this, so each pair is checked in both directions.
-    """
+
+def _first_elsewhere(plan: Plan, host: str) -> list[Replica]:
+    """Return the first replica of each other host."""
     first: dict[str, Replica] = {}
     for replica in plan.replicas:
         if replica.host != host:
             first.setdefault(replica.host, replica)
+    return list(first.values())
+
+
+def _prove_packets(plan: Plan, port: int | None, host: str, own: Mapping[str, Any], waiting: Waiting) -> None:
+    """Send an unfragmentable packet of the full size from this host's first replica to the first of every other host.
+
+    Every host does this, so each pair is checked in both directions.
+    """
+    silent = _first_elsewhere(plan, host)
     mtu = own["mtu"]
     size = str(mtu - ICMP_OVERHEAD[4])
-    if first and not patience:
-        raise PeersSilent(f"The replicas on {', '.join(first)} were not asked yet.")
+    if silent and not waiting.patience:
+        raise PeersSilent(f"The replicas on {', '.join(target.host for target in silent)} were not asked yet.")
 
     def ping(target: Replica) -> str | None:
-        seconds = str(math.ceil(min(patience, ROUND)))
+        seconds = str(math.ceil(min(waiting.patience, ROUND)))
         command = ["ping", "-n", "-q", "-M", "do", "-s", size, "-c", "1", "-w", seconds, str(target.address)]
         try:
             run_in_network_of(own["pid"], command)
@@ -345,7 +387,7 @@ def _prove_packets(
             )
         return None
 
-    silent, rounds = list(first.values()), math.ceil(patience / ROUND)
+    rounds = math.ceil(waiting.patience / ROUND)
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         while silent:
             begun = time.monotonic()
@@ -355,7 +397,7 @@ def _prove_packets(
             if silent and not rounds:
                 raise PeersSilent("\n".join(failures.values()))
             if silent:
-                check()
+                waiting.check()
                 time.sleep(max(0.0, begun + 1 - time.monotonic()))  # where ping itself could not be run
 
 

@@ -40,6 +40,6 @@ def test_without_patience_nobody_waits_for_a_replica_that_may_need_others() -> N
         raise InterruptedError
 
     with pytest.raises(verify.PeersSilent, match="main1 on h1 is not ready"):
-        verify.verify(engine, plan, "h1", 1e9, {}, patience=0, check=waits)
+        verify.verify(engine, plan, "h1", 1e9, {}, verify.Waiting(0, waits))
     with pytest.raises(InterruptedError):
-        verify.verify(engine, plan, "h1", 1e9, {}, patience=1, check=waits)
+        verify.verify(engine, plan, "h1", 1e9, {}, verify.Waiting(1, waits))
