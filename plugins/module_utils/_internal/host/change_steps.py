@@ -32,7 +32,7 @@ from .durations import carry_on
 from .launch_steps import make_under_lease, prove, warned
 from .output import LogArchive
 from .prepare import keep_out
-from .removal import removal_stages, remove
+from .removal import Terms, removal_stages, remove
 from .session.containers import foreign_containers
 from .session.context import Amendment, Context, has_ssh
 from .session.stages import session_stages
@@ -188,9 +188,9 @@ def release(
             return answer
         found = session.read_record()
         if found is None or is_stub(found):
-            known = found is not None
             engine = Engine.connect(PATIENCE)
-            stages = removal_stages(engine, state, ledger, None, record.id, [], keep_record=known, undo=True)
+            terms = Terms(keep_record=found is not None, undo=True)
+            stages = removal_stages(engine, state, ledger, None, record.id, [], terms)
             gone, warnings = remove(stages)
             return {**answer, "actions": steps.descriptions(gone), "warnings": warnings}
         for name in session.replica_names():

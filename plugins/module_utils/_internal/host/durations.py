@@ -276,14 +276,13 @@ def _remove(state: StateDirectory, record: Record) -> list[str]:
     """Remove this host's part of a session as a clean-up does, and keep its output in the same way. Return warnings."""
     # Only needed to end something.
     from .output import own_archive
-    from .removal import removal_stages, remove
+    from .removal import Terms, removal_stages, remove
 
     engine = Engine.connect(PATIENCE)
     archive = own_archive(engine, state)
     ledger = LedgerFile(str(state.root))
-    stages = removal_stages(
-        engine, state, ledger, None, record.id, [record.id], keep_record=True, keep_data=True, archive=archive
-    )
+    terms = Terms(keep_record=True, keep_data=True, archive=archive)
+    stages = removal_stages(engine, state, ledger, None, record.id, [record.id], terms)
     _gone, warnings = remove(stages)
     whose = {"name": record.name, "owner": record.owner, "shared_with": list(record.shared_with)}
     archive.finish({record.id: whose})

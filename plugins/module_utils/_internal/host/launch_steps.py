@@ -27,7 +27,7 @@ from ..core.values.errors import SessionError, failed
 from . import firewall_rules, names, reservation, steps
 from .data import SessionData, remove_probes
 from .prepare import keep_records, make_keys
-from .removal import removal_stages, remove
+from .removal import Terms, removal_stages, remove
 from .session.context import Context
 from .session.stages import session_stages
 from .verify import PeersSilent, Waiting, verify, wait_until_ready
@@ -141,12 +141,12 @@ def roll_back(
     if mine and record.status == PREPARING:
         # While the lease exists, no other run begins to create parts of the session here.
         engine = Engine.connect(PATIENCE)
-        kept = record.queue is not None
         with state.working_on(record.id):
             # A call that a run has begun here continues after its controller has ended, so the session may run by now.
             if _is_held(ledger, record, lease_owner):
                 known = [record.id] if state.session(record.id).exists() else []
-                stages = removal_stages(engine, state, ledger, None, record.id, known, keep_record=kept, undo=True)
+                terms = Terms(keep_record=record.queue is not None, undo=True)
+                stages = removal_stages(engine, state, ledger, None, record.id, known, terms)
                 gone, warnings = remove(stages)
     released = ledger.release(record.id, lease_owner) or mine
     return {"changed": released, "actions": steps.descriptions(gone), "warnings": warnings}

@@ -154,7 +154,7 @@ def _of_record(record: Record, host: str | None) -> dict[str, Any]:
     }
 
 
-def _jobs(output: SessionOutput) -> dict[str, dict[str, Any]]:
+def _jobs(output: SessionOutput) -> Mapping[str, Mapping[str, Any]]:
     """Return where the jobs of a session run and what they are, by id."""
     jobs = {job.id: job.read_info() for job in output.jobs()}
     return {key: {name: job[name] for name in ("on", "here", "command")} for key, job in jobs.items() if job}

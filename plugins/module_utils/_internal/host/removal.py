@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,28 @@ from .session.ssh import examination_prefix
 from .steps import Stage, Step, perform
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What of a session stays when it is removed, and what else goes.
+
+    keep_record: the records stay, and for a stub of a running session also the rules that keep others out of it.
+    undo: also removes empty directories and volumes that a failed launch created, and the output of its batch command.
+    With keep_data, volumes are removed only if they are empty. archive: keeps the output of the containers. left: the
+    record that the session has here afterwards. change_id: the change to which this belongs, whose lease stays.
+    """
+
+    keep_record: bool = False
+    undo: bool = False
+    keep_data: bool = False
+    archive: LogArchive | None = None
+    left: Record | None = None
+    change_id: str | None = None
+
+
+EVERYTHING = Terms()
+"""Everything but data directories and named volumes."""
+
+
 def removal_stages(
     engine: Engine,
     state: StateDirectory,
@@ -41,104 +63,85 @@ def removal_stages(
     session_name: str | None,
     session_id: str | None,
     known: Iterable[str],
-    keep_record: bool = False,
-    undo: bool = False,
-    keep_data: bool = False,
-    archive: LogArchive | None = None,
-    left: Record | None = None,
-    change_id: str | None = None,
+    terms: Terms = EVERYTHING,
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
     Data directories and named volumes are kept. Objects are found independently of each other, so a session that is
-    incomplete or has lost its record is also removed. known: ids of the matching `known_sessions`. keep_record: their
-    records stay, and for a stub of a running session also the rules that keep others out of it. Without a record, the
-    whole directory of a session is removed. undo: also removes empty directories and volumes that a failed launch
-    created, and the output of its batch command. With keep_data, volumes are removed only if they are empty. archive:
-    keeps the output of the containers. left: the record that the session has here afterwards. change_id: the change to
-    which this belongs, whose lease stays. `remove` performs the steps.
+    incomplete or has lost its record is also removed. known: ids of the matching `known_sessions`. Without a record,
+    the whole directory of a session is removed. `remove` performs the steps.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
     networks = engine.networks(labels)
-    links = {name: owner for name, owner in link.session_links().items() if is_meant(owner[1], owner[0])}
+    links = {name for name, owner in link.session_links().items() if is_meant(owner[1], owner[0])}
     tunnels = {name for name in links if name.startswith(link.TUNNEL_PREFIX)}
     entries = {**ledger.expired(), **ledger.read()}
-    ids = {*known, *([] if session_id is None else [session_id])}
-    reserved = sorted(
-        key
-        for key, held in entries.items()
-        if key != change_id and (is_meant(held.claim.session_name, key) or held.claim.amends in ids)
-    )
+    ids = sorted({*known, *([] if session_id is None else [session_id])})
+    reserved = {key for key, held in entries.items() if is_meant(held.claim.session_name, key)}
+    reserved |= {key for key, held in entries.items() if held.claim.amends in ids}
     what = session_name or session_id or ""
     output = OutputDirectory(str(state.root))
-    kept = {key: wanted for key in ids if keep_record and (wanted := _guarded(state, key, left)) is not None}
+    guarded = _guarded_sessions(state, ids, terms)
     return [
         # First, because the batch command can be started again under its id when its containers are gone.
-        _aside_steps(output, ids if keep_record else ()),
-        [
-            Step(
-                "remove",
-                "container",
-                (entry.get("Names") or [entry["Id"]])[0].lstrip("/"),
-                partial(end_container, engine, entry, archive),
-                before=entry["State"],
-            )
-            for entry in containers
-        ]
-        + [
-            Step("remove", "container", name, partial(engine.remove_container, entry["Id"]), before="created")
-            for key in sorted(ids)
-            for entry in engine.examinations(examination_prefix(key))
-            for name in [container_name(entry)]
-        ],
-        [
-            Step(
-                "remove",
-                "network",
-                network["Name"],
-                partial(engine.remove_network, network["Id"]),
-                before=network["Driver"],
-            )
-            for network in networks
-        ],
+        _aside_steps(output, ids if terms.keep_record else ()),
+        [*(_container_step(engine, entry, terms.archive) for entry in containers), *_examination_steps(engine, ids)],
+        [_network_step(engine, network) for network in networks],
         # Links on a tunnel are removed before it, because the kernel would remove them with it.
-        [_link_step(name) for name in sorted(links) if name not in tunnels],
+        [_link_step(name) for name in sorted(links - tunnels)],
         [_link_step(name) for name in sorted(tunnels)],
         firewall_rules.removal_steps(
-            {key: name for key, name in firewall.sessions().items() if is_meant(name, key) and key not in kept}
+            {key: name for key, name in firewall.sessions().items() if is_meant(name, key) and key not in guarded}
         ),
-        *(firewall_rules.rule_steps(kept[key], engine.uses_nftables()) for key in sorted(kept)),
+        *(firewall_rules.rule_steps(guarded[key], engine.uses_nftables()) for key in sorted(guarded)),
         *(
             stage
-            for session_id in sorted(ids)
-            for stage in data.removal_steps(state.session(session_id), session_id, engine, undo, keep_data)
+            for key in ids
+            for stage in data.removal_steps(state.session(key), key, engine, terms.undo, terms.keep_data)
         ),
+        list(_state_steps(state, ids, terms.keep_record)),
+        list(_output_steps(output, ids, what, terms)) if terms.undo else [],
         [
-            Step(
-                "remove",
-                "state",
-                str(state.session(session_id).path),
-                partial(_remove_state, state, session_id, keep_record),
-                before="present",
-            )
-            for session_id in sorted(ids)
-            for folder in [state.session(session_id)]
-            if (folder.replicas if keep_record and folder.record_file.exists() else folder.path).exists()
-        ],
-        [
-            Step("remove", "output", what, partial(shutil.rmtree, path), before="present")
-            for session_id in sorted(ids)
-            for kept_output in [output.session(session_id)]
-            # The output of an earlier start of a session that waits again was set aside and is kept.
-            for path in [kept_output.job(batch_job(session_id)).path if keep_record else kept_output.path]
-            if undo and path.exists()
-        ],
-        [
-            Step("release", "reservation", what, partial(ledger.release, session_id), before="held")
-            for session_id in reserved
+            Step("release", "reservation", what, partial(ledger.release, key), before="held")
+            for key in sorted(reserved - {terms.change_id})
         ],
     ]
+
+
+def _container_step(engine: Engine, entry: Mapping[str, Any], archive: LogArchive | None) -> Step:
+    name = (entry.get("Names") or [entry["Id"]])[0].lstrip("/")
+    return Step("remove", "container", name, partial(end_container, engine, entry, archive), before=entry["State"])
+
+
+def _examination_steps(engine: Engine, ids: Iterable[str]) -> Iterator[Step]:
+    """Remove the containers in which images of sessions were examined."""
+    for session_id in ids:
+        for entry in engine.examinations(examination_prefix(session_id)):
+            remove_it = partial(engine.remove_container, entry["Id"])
+            yield Step("remove", "container", container_name(entry), remove_it, before="created")
+
+
+def _network_step(engine: Engine, network: Mapping[str, Any]) -> Step:
+    remove_it = partial(engine.remove_network, network["Id"])
+    return Step("remove", "network", network["Name"], remove_it, before=network["Driver"])
+
+
+def _state_steps(state: StateDirectory, ids: Iterable[str], keep_record: bool) -> Iterator[Step]:
+    for session_id in ids:
+        folder = state.session(session_id)
+        if (folder.replicas if keep_record and folder.record_file.exists() else folder.path).exists():
+            remove_it = partial(_remove_state, state, session_id, keep_record)
+            yield Step("remove", "state", str(folder.path), remove_it, before="present")
+
+
+def _output_steps(output: OutputDirectory, ids: Iterable[str], what: str, terms: Terms) -> Iterator[Step]:
+    for session_id in ids:
+        found = output.session(session_id)
+        # The output of an earlier start of a session that waits again was set aside and is kept.
+        path = found.job(batch_job(session_id)).path if terms.keep_record else found.path
+        if path.exists():
+            yield Step("remove", "output", what, partial(shutil.rmtree, path), before="present")
 
 
 def remove(stages: Sequence[Stage]) -> tuple[list[Stage], list[str]]:
@@ -156,6 +159,13 @@ def remove(stages: Sequence[Stage]) -> tuple[list[Stage], list[str]]:
 
     perform([[replace(step, do=partial(attempt, step)) for step in stage] for stage in stages])
     return [[step for step in stage if step.describe() not in kept] for stage in stages], list(kept.values())
+
+
+def _guarded_sessions(state: StateDirectory, ids: Iterable[str], terms: Terms) -> dict[str, Isolation]:
+    """Return the firewall rules that stay here, by session."""
+    if not terms.keep_record:
+        return {}
+    return {key: wanted for key in ids if (wanted := _guarded(state, key, terms.left)) is not None}
 
 
 def _guarded(state: StateDirectory, session_id: str, left: Record | None) -> Isolation | None:
@@ -206,28 +216,31 @@ def known_sessions(
         found.setdefault(key, {"id": key, "name": name, "hosts": [], "owner": "", "shared_with": []})
 
     for entry in [*engine.session_containers(labels), *engine.networks(labels)]:
-        held = entry["Labels"]
-        if docker_engine.session_id_of(held):
-            add(docker_engine.session_id_of(held), held.get(docker_engine.LABEL_SESSION_NAME, ""))
-    for key, name in [*link.session_links().values(), *firewall.sessions().items()]:
+        key = docker_engine.session_id_of(entry["Labels"])
+        if key:
+            add(key, entry["Labels"].get(docker_engine.LABEL_SESSION_NAME, ""))
+    for key, name in [*link.session_links().values(), *firewall.sessions().items(), *_reserved_sessions(state, ledger)]:
         if is_meant(name, key):
             add(key, name)
-    held = ledger.read()
-    for key, reservation in {**ledger.expired(), **held}.items():
-        claim = reservation.claim
-        # An aborted launch from the queue may have created keys on a host without a record of its session.
-        if is_meant(claim.session_name, key) and (key in held or state.session(key).exists()):
-            add(key, claim.session_name)
-        # An aborted change may have created parts of its session on a host without a record of it.
-        name = claim.session_name.removesuffix(CHANGE)
-        if claim.amends is not None and is_meant(name, claim.amends):
-            add(claim.amends, name)
     for record in state.records()[0]:
         if is_meant(record.name, record.id):
             add(record.id, record.name)
             whose = {"owner": record.owner, "shared_with": list(record.shared_with)}
             found[record.id].update(hosts=list(record.hosts), **whose)
     return [found[key] for key in sorted(found)]
+
+
+def _reserved_sessions(state: StateDirectory, ledger: LedgerFile) -> Iterator[tuple[str, str]]:
+    """Yield id and name of sessions of which the ledger shows that this host has a part."""
+    held = ledger.read()
+    for key, reservation in {**ledger.expired(), **held}.items():
+        claim = reservation.claim
+        # An aborted launch from the queue may have created keys on a host without a record of its session.
+        if key in held or state.session(key).exists():
+            yield key, claim.session_name
+        # An aborted change may have created parts of its session on a host without a record of it.
+        if claim.amends is not None:
+            yield claim.amends, claim.session_name.removesuffix(CHANGE)
 
 
 def sessions_of_others(

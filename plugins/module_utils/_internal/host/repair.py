@@ -323,13 +323,13 @@ class _Repairer:
 
     def _give_up(self, record: Record, own_membership: Membership) -> None:
         """Remove this host's part of a session and its record, as other hosts have its replicas and newer data."""
-        from .removal import removal_stages, remove
+        from .removal import Terms, removal_stages, remove
 
         says = ", ".join(sorted(host for host, answer in own_membership.answers.items() if not answer))
         self.result.actions.append(f"give up session {record.name}: {says} had its replicas here started elsewhere")
         archive = self._archive()
-        known = [record.id]
-        stages = removal_stages(self.engine, self.state, self.ledger, None, record.id, known, archive=archive)
+        known, terms = [record.id], Terms(archive=archive)
+        stages = removal_stages(self.engine, self.state, self.ledger, None, record.id, known, terms)
         if self.check_mode:
             self._note(stages)
         else:

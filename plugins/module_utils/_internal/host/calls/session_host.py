@@ -246,10 +246,10 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
                 ledger.remember_removal(arguments["session_id"], None)
         archive = None if arguments["undo"] else _archive(engine, state, arguments)
         kept = {key: arguments[key] for key in ("keep_record", "undo", "keep_data")}
-        kept |= {"archive": archive, "left": arguments["record"], "change_id": change_id}
+        terms = removal.Terms(**kept, archive=archive, left=arguments["record"], change_id=change_id)
         parts = [((meant[0], key), [key]) for key in known] if others else [(meant, known)]
         stages = [
-            stage for part, ids in parts for stage in removal.removal_stages(engine, state, ledger, *part, ids, **kept)
+            stage for part, ids in parts for stage in removal.removal_stages(engine, state, ledger, *part, ids, terms)
         ]
         records = [] if arguments["record"] is None else [arguments["record"]]
         with suppress(SessionError, OSError):
