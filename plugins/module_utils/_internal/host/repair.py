@@ -9,7 +9,7 @@ A controller adds the data of other hosts. The unit at boot works without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from typing import Any
 from ..adapters.bounded import bounded
 from ..adapters.engine import LABEL_REPLICA, LABEL_SESSION_ID, PATIENCE, Engine
 from ..adapters.ledger import LOOK_SECONDS, DamagedLedger, LedgerFile
-from ..adapters.state import WORK_DEADLINE, DamagedFile, PublicKeys, StateDirectory
+from ..adapters.state import WORK_DEADLINE, DamagedFile, PublicKeys, SessionDirectory, StateDirectory
 from ..core.model.claims import Allocatable
 from ..core.model.plan import read_plan
 from ..core.model.record import ENDED, RUNNING, Record, differs, is_stub, latest, require_known, stub_of
@@ -128,19 +128,12 @@ def repair_host(
     if session_name is None:
         repairer.enforce_disk_limits()
         repairer.keep_time()
-    ledger = repairer.ledger
     known, _damaged = state.records()
     here = {*recorded, *(record.id for record in known)}
-    copies: dict[str, list[Record]] = {record.id: [record] for record in known}
-    for session_id, record in (records or {}).items():
-        copies.setdefault(session_id, []).append(record)
-    labelled, unproven = labels.labelled_records(engine, state)
-    for session_id, record in labelled.items():
-        # A label may be outdated. It only counts if nothing else is left.
-        if _is_lost(copies.get(session_id, [])):
-            copies.setdefault(session_id, []).append(record)
+    told = records or {}
+    copies, unproven = _copies(engine, state, known, told)
     for session_id, (name, what) in unproven.items():
-        if _is_lost(copies.get(session_id, [])) and session_name in (None, name):
+        if session_name in (None, name):
             result.sessions[session_id] = {"name": name, "actions": [], "problem": _why_not_believed(state, what)}
     right = {
         key: best for key in sorted(copies) if key not in conflicting and (best := latest(copies[key])) is not None
@@ -150,18 +143,39 @@ def repair_host(
         repairer.memberships = membership.memberships(state, doubtful)
     # The controller cannot know if most witnesses have agreed to a newer record than it has seen.
     repairer.decided = {
-        key
-        for key, told in (records or {}).items()
-        if key in right and key not in apart and told.revision == right[key].revision and not differs(told, right[key])
+        key for key in told.keys() & right.keys() if key not in apart and _is_same(told[key], right[key])
     }
+    since = None if looked is None else looked - LOOK_SECONDS
     for session_id, best in right.items():
-        since = None if looked is None else looked - LOOK_SECONDS
-        if session_id not in here and ledger.was_removed(best.name, session_id, since, None):
+        if session_id not in here and repairer.ledger.was_removed(best.name, session_id, since, None):
             continue
         if session_name in (None, best.name):
             is_own = any(copy is best for copy in known)
             repairer.repair(best, (known_as or {}).get(session_id, host), session_id in here, is_own)
     return result
+
+
+def _copies(
+    engine: Engine, state: StateDirectory, known: Iterable[Record], told: Mapping[str, Record]
+) -> tuple[dict[str, list[Record]], dict[str, tuple[str, str]]]:
+    """Return all copies of records by session, and those sessions of which only a label is left that is not believed.
+
+    known: the records of this host. told: those of other hosts, by id. For each of the latter sessions its name is
+    returned, and what has the label.
+    """
+    copies: dict[str, list[Record]] = {record.id: [record] for record in known}
+    for session_id, record in told.items():
+        copies.setdefault(session_id, []).append(record)
+    labelled, unproven = labels.labelled_records(engine, state)
+    for session_id, record in labelled.items():
+        # A label may be outdated. It only counts if nothing else is left.
+        if _is_lost(copies.get(session_id, [])):
+            copies.setdefault(session_id, []).append(record)
+    return copies, {key: found for key, found in unproven.items() if _is_lost(copies.get(key, []))}
+
+
+def _is_same(one: Record, other: Record) -> bool:
+    return one.revision == other.revision and not differs(one, other)
 
 
 def _is_lost(copies: Sequence[Record]) -> bool:
@@ -372,11 +386,7 @@ class _Repairer:
         require_known(record)
         session, plan = self.state.session(record.id), read_plan(record.plan)
         if record.id in self.decided and session.is_undecided:
-            # The run that had to confirm this was killed. From now on, released hosts are informed.
-            if not self.check_mode:
-                session.note_undecided(False)
-            what = f"note that most witnesses agreed to what session {record.name} is without"
-            self._did(what, "witnesses", record.name, "undecided", "agreed")
+            self._note_agreement(record, session)
         own: PublicKeys = {}
         if has_ssh(plan):
             own, made = make_keys(session, plan, host, False, self.check_mode)
@@ -388,10 +398,10 @@ class _Repairer:
         waits = record.id in self.waiting
         if waits and record.change is not None and not self.check_mode:
             here = session.read_record()
-            for name in plan.hosts[host].replicas:
-                comes = name in record.change.places
-                if comes and (here is None or is_stub(here) or here.revision < record.revision):
-                    session.expect(name)  # so that it waits at the next boot as well
+            if here is None or is_stub(here) or here.revision < record.revision:
+                for name in plan.hosts[host].replicas:
+                    if name in record.change.places:
+                        session.expect(name)  # so that it waits at the next boot as well
         context = Context(
             self.engine,
             self.state,
@@ -406,6 +416,13 @@ class _Repairer:
         self._perform(session_stages(context, keys))
         if archive is not None:
             archive.note(record)
+
+    def _note_agreement(self, record: Record, session: SessionDirectory) -> None:
+        """Note what the run was to confirm that was killed. From now on, released hosts are informed."""
+        if not self.check_mode:
+            session.note_undecided(False)
+        what = f"note that most witnesses agreed to what session {record.name} is without"
+        self._did(what, "witnesses", record.name, "undecided", "agreed")
 
     def _archive(self) -> Any:
         """Return the archive for the output of replicas that a change has removed from this host."""
