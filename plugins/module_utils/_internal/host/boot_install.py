@@ -122,11 +122,16 @@ def imports(module: str, source: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            # A relative name begins at the package that is as many levels up as it has dots.
-            parts = module.split(".")[: -node.level] if node.level else []
-            package = ".".join([*parts, *([node.module] if node.module else [])])
+            package = _package_of(module, node)
             yield package
             yield from (f"{package}.{alias.name}" for alias in node.names)
+
+
+def _package_of(module: str, node: ast.ImportFrom) -> str:
+    """Return the absolute name of the package or module from which a statement in *module* imports."""
+    # A relative name begins at the package that is as many levels up as it has dots.
+    parts = module.split(".")[: -node.level] if node.level else []
+    return ".".join([*parts, *([node.module] if node.module else [])])
 
 
 def _find(name: str) -> ModuleSpec | None:
