@@ -84,16 +84,19 @@ class SessionData:
             return []
         actions = []
         for source, mount in self.paths.items() if self.is_new else ():
-            # A shared directory is created by one of the hosts, and the others have to find it.
-            if (mount["owner"] or mount["mode"]) and self.planned[source].proof != READS and not self._is_there(source):
+            if self._is_lacking(source, mount):
                 actions.append(f"create folder {source}")
                 if not check_mode:
                     self._make_folder(source, mount)
         if not check_mode:
-            for source in self.paths:
-                if self.planned[source].proof == WRITES:
-                    self._write_probe(source, secret)
+            self._write_probes(secret)
         return actions
+
+    def _is_lacking(self, source: str, mount: Mount) -> bool:
+        """Return whether this host has to create a directory."""
+        # A shared directory is created by one of the hosts, and the others have to find it.
+        is_ours = (mount["owner"] or mount["mode"]) and self.planned[source].proof != READS
+        return bool(is_ours) and not self._is_there(source)
 
     def _make_folder(self, source: str, mount: Mount) -> None:
         uid, gid = (mount["owner"] or "0:0").split(":")
@@ -104,9 +107,14 @@ class SessionData:
         with folders.waiting(source):
             return os.path.lexists(source)
 
+    def _write_probes(self, secret: str) -> None:
+        for source in self.paths:
+            if self.planned[source].proof == WRITES:
+                self._mark_made("proofs", source)
+                self._mark_made("probes", probe_name(self.session_id, secret))
+                self._write_probe(source, secret)
+
     def _write_probe(self, source: str, secret: str) -> None:
-        self._mark_made("proofs", source)
-        self._mark_made("probes", probe_name(self.session_id, secret))
         with folders.opened(source, self.roots) as folder:
             try:
                 folders.write_inside(folder, probe_name(self.session_id, secret), probe_text(secret, source))
