@@ -257,21 +257,21 @@ class _Replica:
                 continue  # the process has ended
             for entry in entries:
                 with suppress(OSError):
-                    if not self._is_removed_file(os.readlink(f"{place}/{entry}"), points):
-                        continue
-                    status = os.stat(f"{place}/{entry}")
-                    if stat.S_ISREG(status.st_mode) and not status.st_nlink and status.st_dev in disks:
+                    status = self._removed_file(f"{place}/{entry}", points)
+                    if status is not None and status.st_dev in disks:
                         found[status.st_dev, status.st_ino] = status.st_blocks * 512
             if time.monotonic() > deadline:
                 self.has_more = True  # no evasion with very many files: those that were found count
                 break
         return found
 
-    def _is_removed_file(self, path: str, points: Iterable[str]) -> bool:
-        """Return whether the kernel's name of an open file is that of a removed one outside its mounts, at *points*."""
-        if not path.endswith(REMOVED):
-            return False
-        return next(filter(partial(is_below, path), points), "/") in ("/", *self.volumes)
+    def _removed_file(self, entry: str, points: Iterable[str]) -> os.stat_result | None:
+        """Return the status of an open file if it is a removed one outside its mounts, at *points*. Raises OSError."""
+        path = os.readlink(entry)
+        if not path.endswith(REMOVED) or next(filter(partial(is_below, path), points), "/") not in ("/", *self.volumes):
+            return None
+        status = os.stat(entry)
+        return status if stat.S_ISREG(status.st_mode) and not status.st_nlink else None
 
     def stop(self, reason: str) -> None:
         """Record why, and stop it at once, even if nothing can be recorded. It continues to write until then."""
