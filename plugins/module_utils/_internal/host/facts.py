@@ -23,7 +23,7 @@ from ..adapters.bounded import bounded, patience
 from ..adapters.engine import Engine, EngineError, container_name
 from ..adapters.engine_api import SOCKET
 from ..adapters.ledger import DamagedLedger, LedgerFile
-from ..adapters.state import DamagedFile, PublicKeys, StateDirectory
+from ..adapters.state import DamagedFile, PublicKeys, SessionDirectory, StateDirectory
 from ..adapters.suspicion import SuspicionFile
 from ..core.cluster import state as cluster_state
 from ..core.model.claims import Reservation
@@ -116,10 +116,16 @@ def _collected(state: StateDirectory, wanted: Wanted) -> Mapping[str, Any]:
     recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
     recorded["signature"] = waited_for
     if wanted.ways_in:
-        mine = [state.session(record.id) for record in records if record.name == wanted.session_name]
-        recorded["public_keys"] = {directory.path.name: directory.read_public_keys() for directory in mine}
-        recorded["users"] = {directory.path.name: directory.read_logins() for directory in mine}
+        recorded |= _ways_in([state.session(record.id) for record in records if record.name == wanted.session_name])
     return {**facts, **recorded, "ledger_is_damaged": bool(damage)}
+
+
+def _ways_in(sessions: Collection[SessionDirectory]) -> dict[str, object]:
+    """Return what the owner of sessions needs to log in."""
+    return {
+        "public_keys": {directory.path.name: directory.read_public_keys() for directory in sessions},
+        "users": {directory.path.name: directory.read_logins() for directory in sessions},
+    }
 
 
 def _on_request(
@@ -375,15 +381,21 @@ def _objects(
         add(session_id, name, cluster_state.LINK)
     for session_id, name in firewall.sessions(tables).items():
         add(session_id, name, cluster_state.RULES)
-    for session_id in state.session_ids():
-        if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
-            add(session_id, "", cluster_state.STATE)
-    for session_id in folders.bind_mounted_sessions():
-        if not state.session(session_id).exists():
-            add(session_id, "", cluster_state.STATE)
+    for session_id in _sessions_with_files(state):
+        add(session_id, "", cluster_state.STATE)
     for session_id, held in LedgerFile(str(state.root)).expired().items():
         add(session_id, held.claim.session_name, cluster_state.LEASE)
     return {key: found[key] for key in sorted(found)}
+
+
+def _sessions_with_files(state: StateDirectory) -> Iterator[str]:
+    """Yield the sessions that have something in the state directory or a mount, in addition to their record."""
+    for session_id in state.session_ids():
+        if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
+            yield session_id
+    for session_id in folders.bind_mounted_sessions():
+        if not state.session(session_id).exists():
+            yield session_id
 
 
 def _labelled(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
