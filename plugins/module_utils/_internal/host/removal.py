@@ -85,7 +85,7 @@ def removal_stages(
     guarded = _guarded_sessions(state, ids, terms)
     return [
         # First, because the batch command can be started again under its id when its containers are gone.
-        _aside_steps(output, ids if terms.keep_record else ()),
+        _aside_steps(output, ids, terms.keep_record),
         [*(_container_step(engine, entry, terms.archive) for entry in containers), *_examination_steps(engine, ids)],
         [_network_step(engine, network) for network in networks],
         # Links on a tunnel are removed before it, because the kernel would remove them with it.
@@ -95,13 +95,9 @@ def removal_stages(
             {key: name for key, name in firewall.sessions().items() if is_meant(name, key) and key not in guarded}
         ),
         *(firewall_rules.rule_steps(guarded[key], engine.uses_nftables()) for key in sorted(guarded)),
-        *(
-            stage
-            for key in ids
-            for stage in data.removal_steps(state.session(key), key, engine, terms.undo, terms.keep_data)
-        ),
+        *_data_stages(state, engine, ids, terms),
         list(_state_steps(state, ids, terms.keep_record)),
-        list(_output_steps(output, ids, what, terms)) if terms.undo else [],
+        list(_output_steps(output, ids if terms.undo else (), what, terms.keep_record)),
         [
             Step("release", "reservation", what, partial(ledger.release, key), before="held")
             for key in sorted(reserved - {terms.change_id})
@@ -127,6 +123,11 @@ def _network_step(engine: Engine, network: Mapping[str, Any]) -> Step:
     return Step("remove", "network", network["Name"], remove_it, before=network["Driver"])
 
 
+def _data_stages(state: StateDirectory, engine: Engine, ids: Iterable[str], terms: Terms) -> Iterator[Stage]:
+    for session_id in ids:
+        yield from data.removal_steps(state.session(session_id), session_id, engine, terms.undo, terms.keep_data)
+
+
 def _state_steps(state: StateDirectory, ids: Iterable[str], keep_record: bool) -> Iterator[Step]:
     for session_id in ids:
         folder = state.session(session_id)
@@ -135,11 +136,11 @@ def _state_steps(state: StateDirectory, ids: Iterable[str], keep_record: bool) -
             yield Step("remove", "state", str(folder.path), remove_it, before="present")
 
 
-def _output_steps(output: OutputDirectory, ids: Iterable[str], what: str, terms: Terms) -> Iterator[Step]:
+def _output_steps(output: OutputDirectory, ids: Iterable[str], what: str, keep_record: bool) -> Iterator[Step]:
     for session_id in ids:
         found = output.session(session_id)
         # The output of an earlier start of a session that waits again was set aside and is kept.
-        path = found.job(batch_job(session_id)).path if terms.keep_record else found.path
+        path = found.job(batch_job(session_id)).path if keep_record else found.path
         if path.exists():
             yield Step("remove", "output", what, partial(shutil.rmtree, path), before="present")
 
@@ -179,8 +180,10 @@ def _guarded(state: StateDirectory, session_id: str, left: Record | None) -> Iso
     return None if record is None or not is_stub(record) else firewall_rules.isolation_of_stub(record)
 
 
-def _aside_steps(output: OutputDirectory, ids: Iterable[str]) -> Stage:
+def _aside_steps(output: OutputDirectory, ids: Iterable[str], keep_record: bool) -> Stage:
     """Keep the output of batch commands that start again, like the output of other jobs."""
+    if not keep_record:
+        return []
     jobs = [output.session(session_id).job(batch_job(session_id)) for session_id in sorted(ids)]
     return [
         Step("set aside", "output", job.id, partial(job.set_aside, uuid.uuid4().hex), before="present")
