@@ -394,11 +394,12 @@ def _prove_packets(plan: Plan, port: int | None, host: str, own: Mapping[str, An
             failures = {target.host: failure for target, failure in zip(silent, pool.map(ping, silent)) if failure}
             silent = [target for target in silent if target.host in failures]
             rounds -= 1
-            if silent and not rounds:
+            if not silent:
+                break
+            if not rounds:
                 raise PeersSilent("\n".join(failures.values()))
-            if silent:
-                waiting.check()
-                time.sleep(max(0.0, begun + 1 - time.monotonic()))  # where ping itself could not be run
+            waiting.check()
+            time.sleep(max(0.0, begun + 1 - time.monotonic()))  # where ping itself could not be run
 
 
 def _prove_tunnel(plan: Plan, name: str, host: str) -> None:
