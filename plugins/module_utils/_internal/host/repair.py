@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from ..adapters.bounded import bounded
@@ -43,6 +44,7 @@ SECONDS = WORK_DEADLINE + 900.0
 minutes to create a network."""
 DISK_SECONDS = 900.0
 """Seconds for the disks of all replicas, whose files are counted, and for the time of all sessions."""
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass
@@ -88,10 +90,10 @@ class Repair:
 def repair_host(
     state: StateDirectory,
     host: str | None = None,
-    records: Mapping[str, Record] | None = None,
-    public_keys: Mapping[str, PublicKeys] | None = None,
+    records: Mapping[str, Record] = NONE,
+    public_keys: Mapping[str, PublicKeys] = NONE,
     *,
-    known_as: Mapping[str, str] | None = None,
+    known_as: Mapping[str, str] = NONE,
     recorded: Collection[str] = (),
     looked: float | None = None,
     allocatable: Allocatable | None = None,
@@ -122,48 +124,44 @@ def repair_host(
     """
     engine = Engine.connect(PATIENCE)
     result = Repair()
-    repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode, looked, waiting, evaluate)
+    repairer = _Repairer(engine, state, result, public_keys, allocatable, check_mode, looked, waiting, evaluate)
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
     if session_name is None:
         repairer.enforce_disk_limits()
         repairer.keep_time()
-    known, _damaged = state.records()
-    here = {*recorded, *(record.id for record in known)}
-    told = records or {}
-    copies, unproven = _copies(engine, state, known, told)
-    for session_id, (name, what) in unproven.items():
-        if session_name in (None, name):
-            result.sessions[session_id] = {"name": name, "actions": [], "problem": _why_not_believed(state, what)}
-    right = {
-        key: best for key in sorted(copies) if key not in conflicting and (best := latest(copies[key])) is not None
+    own = {record.id: record for record in state.records()[0]}
+    here = {*recorded, *own}
+    copies, unproven = _copies(engine, state, own, records)
+    result.sessions = {
+        session_id: {"name": name, "actions": [], "problem": _why_not_believed(state, what)}
+        for session_id, (name, what) in unproven.items()
+        if session_name in (None, name)
     }
+    right = {key: best for key in sorted({*copies} - {*conflicting}) if (best := latest(copies[key])) is not None}
     doubtful = [record for key, record in right.items() if alone or key in apart]
     if doubtful:
         repairer.memberships = membership.memberships(state, doubtful)
     # The controller cannot know if most witnesses have agreed to a newer record than it has seen.
-    repairer.decided = {
-        key for key in told.keys() & right.keys() if key not in apart and _is_same(told[key], right[key])
-    }
-    since = None if looked is None else looked - LOOK_SECONDS
+    repairer.decided = {key for key in {*records} - {*apart} if key in right and _is_same(records[key], right[key])}
     for session_id, best in right.items():
-        if session_id not in here and repairer.ledger.was_removed(best.name, session_id, since, None):
+        if session_id not in here and repairer.was_torn_down(best):
             continue
         if session_name in (None, best.name):
-            is_own = any(copy is best for copy in known)
-            repairer.repair(best, (known_as or {}).get(session_id, host), session_id in here, is_own)
+            name_here = known_as.get(session_id, host)
+            repairer.repair(best, name_here, session_id in here, best is own.get(session_id))
     return result
 
 
 def _copies(
-    engine: Engine, state: StateDirectory, known: Iterable[Record], told: Mapping[str, Record]
+    engine: Engine, state: StateDirectory, own: Mapping[str, Record], told: Mapping[str, Record]
 ) -> tuple[dict[str, list[Record]], dict[str, tuple[str, str]]]:
     """Return all copies of records by session, and those sessions of which only a label is left that is not believed.
 
-    known: the records of this host. told: those of other hosts, by id. For each of the latter sessions its name is
+    own: the records of this host, by id. told: those of other hosts. For each of the latter sessions its name is
     returned, and what has the label.
     """
-    copies: dict[str, list[Record]] = {record.id: [record] for record in known}
+    copies = {session_id: [record] for session_id, record in own.items()}
     for session_id, record in told.items():
         copies.setdefault(session_id, []).append(record)
     labelled, unproven = labels.labelled_records(engine, state)
@@ -190,6 +188,18 @@ def _why_not_believed(state: StateDirectory, what: str) -> str:
         "Nothing of the session was changed. Run repair with all of its hosts, another of which may have the record, "
         f"or restore {state.root} from a backup; otherwise an admin tears the session down, to be launched again."
     )
+
+
+def _expect_arrivals(record: Record, replicas: Iterable[str], session: SessionDirectory) -> None:
+    """Note which *replicas* come here with a change that this host does not know yet, so that they wait at boot."""
+    if record.change is None:
+        return
+    here = session.read_record()
+    if here is not None and not is_stub(here) and here.revision >= record.revision:
+        return
+    for name in replicas:
+        if name in record.change.places:
+            session.expect(name)
 
 
 class _Repairer:
@@ -274,6 +284,11 @@ class _Repairer:
             self._did(action, "time", action, None, "done")
         self.result.faults += problems
         self.result.warnings += warnings
+
+    def was_torn_down(self, record: Record) -> bool:
+        """Return whether a session's name was torn down here since the facts were collected."""
+        since = None if self.looked is None else self.looked - LOOK_SECONDS
+        return self.ledger.was_removed(record.name, record.id, since, None)
 
     def repair(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> None:
         """Create this host's part of the session from its record, or record why that fails, whatever the error is.
@@ -396,12 +411,8 @@ class _Repairer:
         self.result.public_keys[record.id] = own
         archive = None if record.change is None else self._archive()
         waits = record.id in self.waiting
-        if waits and record.change is not None and not self.check_mode:
-            here = session.read_record()
-            if here is None or is_stub(here) or here.revision < record.revision:
-                for name in plan.hosts[host].replicas:
-                    if name in record.change.places:
-                        session.expect(name)  # so that it waits at the next boot as well
+        if waits and not self.check_mode:
+            _expect_arrivals(record, plan.hosts[host].replicas, session)
         context = Context(
             self.engine,
             self.state,
