@@ -15,7 +15,7 @@ description:
     so it needs no controller.
   - The file contains the part of this collection that the program needs, and nothing that changes from run to run. A
     second run of the same release therefore changes nothing.
-  - This module does not start the program. The role P(cluster_compute.session.prepare_hosts#role) installs the units
+  - This module does not start the program. The role P(cluster_compute.session.prepare_hosts#role) installs the services
     that do.
 author:
   - The cluster_compute.session authors (@cluster-compute)
