@@ -10,6 +10,7 @@ is only a number, and images of a single program, have none of this.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 PASSWD = "/etc/passwd"  # noqa: S105 - a file, no secret
@@ -56,25 +57,39 @@ def ensure(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -
     """
     lines = (found.passwd or "").splitlines()
     entries = [line.split(":") for line in lines]
+    taken = {entry[0] for entry in entries}
     own = next((number for number, entry in enumerate(entries) if _uid(entry) == uid), None)
     if own is None:
-        taken = {entry[0] for entry in entries}
-        name = "root" if uid == 0 else next(candidate for candidate in _names() if candidate not in taken)
+        name = "root" if uid == 0 else _free_name(taken)
         lines.append(f"{name}:*:{uid}:{gid}:Replica:/:{shell}")
     else:
-        name, password, *ids_and_names, has = entries[own][:7]
-        if has == missing or has.rpartition("/")[2] in NO_LOGIN:
-            has = shell
-        lines[own] = ":".join([name, "*" if password.startswith("!") else password, *ids_and_names, has])
+        name = entries[own][0]
+        lines[own] = ":".join(_able_to_log_in(entries[own], shell, missing))
     shadow = found.shadow
     if uid == 0:
-        if all(entry[0] != SERVER for entry in entries):
-            numbers = {_uid(entry) for entry in entries}
-            free = next(number for number in range(100, 65534) if number not in numbers)
-            lines.append(f"{SERVER}:*:{free}:65534:Privilege separation of the SSH server:{SERVER_FOLDER}:/bin/false")
-        if shadow is not None:
-            shadow = "".join(_unlocked(line, name) for line in shadow.splitlines(keepends=True))
+        if SERVER not in taken:
+            lines.append(_account_of_server(entries))
+        shadow = shadow and "".join(_unlocked(line, name) for line in shadow.splitlines(keepends=True))
     return Accounts("".join(f"{line}\n" for line in lines), shadow)
+
+
+def _free_name(taken: Collection[str]) -> str:
+    return next(candidate for candidate in _names() if candidate not in taken)
+
+
+def _able_to_log_in(entry: list[str], shell: str, missing: str) -> list[str]:
+    """Return an entry of passwd(5) with a password that is not locked, and with a shell that allows logins."""
+    name, password, *ids_and_names, has = entry[:7]
+    if has == missing or has.rpartition("/")[2] in NO_LOGIN:
+        has = shell
+    return [name, "*" if password.startswith("!") else password, *ids_and_names, has]
+
+
+def _account_of_server(entries: list[list[str]]) -> str:
+    """Return the line of passwd(5) for the user to which the SSH server drops its privileges."""
+    numbers = {_uid(entry) for entry in entries}
+    free = next(number for number in range(100, 65534) if number not in numbers)
+    return f"{SERVER}:*:{free}:65534:Privilege separation of the SSH server:{SERVER_FOLDER}:/bin/false"
 
 
 def is_number(text: str) -> bool:
