@@ -133,6 +133,10 @@ class Request:
         """Number of replicas of the whole session."""
         return sum(role.replicas for role in self.roles)
 
+    def may_use(self, host: str) -> bool:
+        """Tell whether the session may have replicas on *host*, as far as the user names hosts."""
+        return (not self.hosts or host in self.hosts) and host not in self.excluded_hosts
+
     def replicas(self) -> list[tuple[str, Role, int]]:
         """Return (name, role, one-based index in the role) of every replica in rank order, main first."""
         return [(f"{role.name}{index}", role, index) for role in self.roles for index in range(1, role.replicas + 1)]

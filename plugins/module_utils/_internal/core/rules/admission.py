@@ -31,28 +31,24 @@ def check_request_fits_idle(request: Request, hosts: Sequence[Host]) -> None:
 
     Raises InvalidInput naming the variable, the value and the most that any host offers.
     """
-    allowed = [
-        host
-        for host in hosts
-        if (not request.hosts or host.name in request.hosts) and host.name not in request.excluded_hosts
-    ]
-    problems = []
-    for role in request.roles:
-        wanted = role.resources
-        offers = [host.allocatable for host in allowed]
+    offers = [host.allocatable for host in hosts if request.may_use(host.name)]
+    if not offers:
+        return
+    most_cpus, most_memory = max(offer.cpus for offer in offers), max(offer.memory for offer in offers)
+    problems = [
+        Problem(
+            variable,
+            form(amount),
+            f"A replica of role {role.name} is larger than every host of the group; the largest offers "
+            f"{form(most)} to sessions.",
+        )
+        for role in request.roles
         for variable, amount, most, form in (
-            ("session_cpus", wanted.cpus, max((offer.cpus for offer in offers), default=0), format_cpus),
-            ("session_memory", wanted.memory, max((offer.memory for offer in offers), default=0), format_memory),
-        ):
-            if allowed and amount > most:
-                problems.append(
-                    Problem(
-                        variable,
-                        form(amount),
-                        f"A replica of role {role.name} is larger than every host of the group; the largest offers "
-                        f"{form(most)} to sessions.",
-                    )
-                )
+            ("session_cpus", role.resources.cpus, most_cpus, format_cpus),
+            ("session_memory", role.resources.memory, most_memory, format_memory),
+        )
+        if amount > most
+    ]
     if problems:
         raise InvalidInput(problems)
 
@@ -98,52 +94,58 @@ def check_request_against_hosts(
     each host, `HOST_VARIABLES`.
     Raises InvalidInput with every problem, naming host, variable and value.
     """
-    problems: list[Problem] = []
     if placement is not None:
         names = list(placement.hosts)
     else:
-        names = [
-            name
-            for name, facts in facts_by_host.items()
-            if facts.usable and (not request.hosts or name in request.hosts) and name not in request.excluded_hosts
-        ]
-    problems += mount_problems(request, names, facts_by_host, inventory or {})
-    problems += _address_problems(request, names, facts_by_host, placement)
-    problems += _unfit_problems(request, names, facts_by_host)
+        names = [name for name, facts in facts_by_host.items() if facts.usable and request.may_use(name)]
+    problems = [
+        *mount_problems(request, names, facts_by_host, inventory or {}),
+        *_address_problems(request, names, facts_by_host, placement),
+        *_unfit_problems(request, names, facts_by_host),
+    ]
     if placement is not None:
+        main_host = placement.assignments[0][1]
         problems += sharing_problems(request, names, facts_by_host)
         problems += _encryption_problems(request, placement, facts_by_host)
-        main_host = placement.assignments[0][1]
-        own = own_ports(current, main_host)
-        wanted = [("session_ports", port.host_ip, port.host_port, port.protocol) for port in request.ports]
-        if request.ssh_port is not None:
-            wanted.append(("session_ssh_port", EVERY_ADDRESS, request.ssh_port, "tcp"))
-        for variable, address, number, protocol in wanted:
-            for taken in facts_by_host[main_host].ports:
-                there = (taken.address, taken.port, taken.protocol)
-                if (number, protocol) not in own and ports_collide(address, number, protocol, *there):
-                    another = "another host_port" if variable == "session_ports" else "another port, or none"
-                    problems.append(
-                        Problem(
-                            variable,
-                            f"{address}:{number}/{protocol}",
-                            f"This port is taken on {main_host}, the host of main1. Choose {another}.",
-                        )
-                    )
-                    break
-        for replica, host in placement.assignments:
-            name = f"{request.name}-{replica}"
-            for owner in owners_of(facts_by_host[host], name, request.name):
-                problems.append(
-                    Problem(
-                        "session_name",
-                        request.name,
-                        f"The container of replica {replica} would be {name}, which {owner} has on {host} already. "
-                        "Choose another name, or rename that container.",
-                    )
-                )
+        problems += _port_problems(request, main_host, facts_by_host[main_host], current)
+        problems += _name_problems(request, placement, facts_by_host)
     if problems:
         raise InvalidInput(problems)
+
+
+def _port_problems(request: Request, main_host: str, facts: HostFacts, current: Plan | None) -> list[Problem]:
+    """Return the ports of a request that are taken on main1's host; those of the session itself are not in the way."""
+    own = own_ports(current, main_host)
+    there = [(taken.address, taken.port, taken.protocol) for taken in facts.ports]
+    wanted = [
+        ("session_ports", port.host_ip, port.host_port, port.protocol, "another host_port") for port in request.ports
+    ]
+    if request.ssh_port is not None:
+        wanted.append(("session_ssh_port", EVERY_ADDRESS, request.ssh_port, "tcp", "another port, or none"))
+    return [
+        Problem(
+            variable,
+            f"{address}:{number}/{protocol}",
+            f"This port is taken on {main_host}, the host of main1. Choose {another}.",
+        )
+        for variable, address, number, protocol, another in wanted
+        if (number, protocol) not in own and any(ports_collide(address, number, protocol, *taken) for taken in there)
+    ]
+
+
+def _name_problems(request: Request, placement: Placement, facts_by_host: Mapping[str, HostFacts]) -> list[Problem]:
+    """Return the replicas whose containers would have names of other containers on their hosts."""
+    containers = [(replica, f"{request.name}-{replica}", host) for replica, host in placement.assignments]
+    return [
+        Problem(
+            "session_name",
+            request.name,
+            f"The container of replica {replica} would be {name}, which {owner} has on {host} already. "
+            "Choose another name, or rename that container.",
+        )
+        for replica, name, host in containers
+        for owner in owners_of(facts_by_host[host], name, request.name)
+    ]
 
 
 def _address_problems(
@@ -153,11 +155,12 @@ def _address_problems(
     placement: Placement | None,
 ) -> list[Problem]:
     """Return the published addresses that main1's host does not have; without a placement, that none of *names* has."""
+    main_host = None if placement is None else placement.assignments[0][1]
+    suited = names if main_host is None else [main_host]
     problems = []
     for port in request.ports:
         having = [name for name, facts in facts_by_host.items() if has_address(facts, port.host_ip)]
-        main_host = placement.assignments[0][1] if placement is not None else None
-        if main_host in having or (main_host is None and any(name in having for name in names)):
+        if any(name in having for name in suited):
             continue
         why = f"None of {some_of(names)} has this address."
         if main_host is not None:
