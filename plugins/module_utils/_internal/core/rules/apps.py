@@ -10,10 +10,11 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from ..values.errors import InvalidInput, Problem
-from ..values.parse import did_you_mean, is_given, is_plain, parse_bool, parse_env
+from ..values.errors import InvalidInput
+from ..values.parse import Reader, did_you_mean, is_given, is_plain, parse_bool, parse_env
 from .job import parse_directory
 
 TABLE = "session_apps"
@@ -134,88 +135,93 @@ def parse_table(value: object) -> dict[str, tuple[Way, ...]]:
         return dict(BUILT_IN)
     if not isinstance(value, Mapping):
         raise InvalidInput.single(TABLE, type(value).__name__, "It must be a mapping of names of apps.")
-    problems: list[Problem] = []
+    reader = Reader()
     found = dict(BUILT_IN)
     for name, entry in value.items():
-        place = f"{TABLE}.{name}"
         if not isinstance(name, str) or _NAME.fullmatch(name) is None:
             why = "A name has at most 31 characters: lower-case letters, digits and '-', a letter first."
-            problems.append(Problem(TABLE, name, why))
-            continue
-        entries = entry if isinstance(entry, (list, tuple)) else [entry]
-        if not entries:
-            problems.append(Problem(place, entry, "Give at least one way to start it."))
-        ways = []
-        for number, option in enumerate(entries):
-            try:
-                ways.append(_way(f"{place}[{number}]" if len(entries) > 1 else place, option))
-            except InvalidInput as error:
-                problems += error.problems
-        found[name] = tuple(ways)
-    if problems:
-        raise InvalidInput(problems)
-    return found
+            reader.add(TABLE, name, why)
+        else:
+            found[name] = _ways(reader, f"{TABLE}.{name}", entry)
+    return reader.finish(found)
+
+
+def _ways(reader: Reader, place: str, entry: object) -> tuple[Way, ...]:
+    """Return the ways to start an app: one, or a list of them."""
+    entries = entry if isinstance(entry, (list, tuple)) else [entry]
+    if not entries:
+        reader.add(place, entry, "Give at least one way to start it.")
+    places = [place] if len(entries) == 1 else [f"{place}[{number}]" for number in range(len(entries))]
+    ways = [reader.attempt(partial(_way, *option), None) for option in zip(places, entries)]
+    return tuple(way for way in ways if way is not None)
 
 
 def _way(place: str, entry: object) -> Way:
     if not isinstance(entry, Mapping):
         raise InvalidInput.single(place, entry, f"It must be a mapping with {', '.join(KEYS)}.")
-    problems = [
-        Problem(
-            f"{place}.{key}", "given", f"There is no such key.{did_you_mean(key, KEYS)} Known are {', '.join(KEYS)}."
-        )
-        for key in entry
-        if key not in KEYS
-    ]
-    without_token = False
-    environment: dict[str, str] = {}
-    command: tuple[str, ...] = ()
-    try:
-        without_token = parse_bool(f"{place}.without_token", entry.get("without_token") or False)
-    except InvalidInput as error:
-        problems += error.problems
-    try:
-        environment = parse_env(f"{place}.environment", entry.get("environment") or {})
-    except InvalidInput as error:
-        problems += error.problems
-    try:
-        command = _command(f"{place}.command", entry.get("command"))
-    except InvalidInput as error:
-        problems += error.problems
-    url = entry.get("url") or "/"
-    if not isinstance(url, str) or _PATH.fullmatch(url) is None:
-        problems.append(Problem(f"{place}.url", url, "It must be what follows the port, from the first / on."))
-        url = "/"
-    token_file = Way.token_file if entry.get("token_file") is None else entry["token_file"]
-    if not isinstance(token_file, str) or not is_plain(token_file, "\n\t"):
-        problems.append(Problem(f"{place}.token_file", "given", "It must be the text of the file, such as '{token}'."))
-        token_file = Way.token_file
-    allowed = {
-        "command": ([*command], ("port", "token_file")),
-        "environment": ([*environment.values()], ("port", "token_file", "token")),
-        "token_file": ([token_file], ("port", "token")),
-        "url": ([url], ("token",)),
+    reader = Reader()
+    for key in entry:
+        if key not in KEYS:
+            why = f"There is no such key.{did_you_mean(key, KEYS)} Known are {', '.join(KEYS)}."
+            reader.add(f"{place}.{key}", "given", why)
+    without_token = reader.attempt(
+        lambda: parse_bool(f"{place}.without_token", entry.get("without_token") or False), False
+    )
+    variables = entry.get("environment") or {}
+    environment: dict[str, str] = reader.attempt(lambda: parse_env(f"{place}.environment", variables), {})
+    command: tuple[str, ...] = reader.attempt(lambda: _command(f"{place}.command", entry.get("command")), ())
+    url = reader.attempt(lambda: _url(f"{place}.url", entry.get("url") or "/"), "/")
+    token_file = reader.attempt(lambda: _token_file(f"{place}.token_file", entry.get("token_file")), Way.token_file)
+    way = Way(command, url, environment, token_file, without_token)
+    _check_placeholders(reader, place, way)
+    return reader.finish(way)
+
+
+def _check_placeholders(reader: Reader, place: str, way: Way) -> None:
+    """Record placeholders that are not replaced where they are, and those that the way needs and lacks."""
+    environment = way.environment.values()
+    allowed: dict[str, tuple[Iterable[str], tuple[str, ...]]] = {
+        "command": (way.command, ("port", "token_file")),
+        "environment": (environment, ("port", "token_file", "token")),
+        "token_file": ([way.token_file], ("port", "token")),
+        "url": ([way.url], ("token",)),
     }
     for key, (texts, names) in allowed.items():
         for other in sorted(_placeholders(texts) - {*names}):
             why = f"Here may be {' and '.join(f'{{{name}}}' for name in names)}."
             if (key, other) == ("command", "token"):
                 why += " A command line can be read by others; give the token by {token_file}, or by the environment."
-            problems.append(Problem(f"{place}.{key}", f"{{{other}}}", why))
-    if command and "port" not in _placeholders([*command, *environment.values(), token_file]):
-        problems.append(Problem(f"{place}.command", list(command), f"It has to listen on {ADDRESS}, port {{port}}."))
-    by_file = "token_file" in _placeholders([*command, *environment.values()]) and "token" in _placeholders(
-        [token_file]
-    )
-    if not problems and not without_token and not by_file and "token" not in _placeholders(environment.values()):
+            reader.add(f"{place}.{key}", f"{{{other}}}", why)
+    if way.command and "port" not in _placeholders([*way.command, *environment, way.token_file]):
+        reader.add(f"{place}.command", list(way.command), f"It has to listen on {ADDRESS}, port {{port}}.")
+    if not reader.problems and not way.without_token and not _gives_token(way):
         why = (
             "Nothing gives the program its token: name {token_file} in its command or environment, or {token} in its "
             "environment; or set without_token: true for a program that accepts everybody who reaches its port."
         )
-        problems.append(Problem(place, "without a token", why))
-    if problems:
-        raise InvalidInput(problems)
-    return Way(command, url, environment, token_file, without_token)
+        reader.add(place, "without a token", why)
+
+
+def _gives_token(way: Way) -> bool:
+    """Tell whether an app gets its token when it is started in this way, by its environment or by the file."""
+    environment = way.environment.values()
+    names_file = "token_file" in _placeholders([*way.command, *environment])
+    by_file = names_file and "token" in _placeholders([way.token_file])
+    return by_file or "token" in _placeholders(environment)
+
+
+def _url(place: str, value: object) -> str:
+    if not isinstance(value, str) or _PATH.fullmatch(value) is None:
+        raise InvalidInput.single(place, value, "It must be what follows the port, from the first / on.")
+    return value
+
+
+def _token_file(place: str, value: object) -> str:
+    if value is None:
+        return Way.token_file
+    if not isinstance(value, str) or not is_plain(value, "\n\t"):
+        raise InvalidInput.single(place, "given", "It must be the text of the file, such as '{token}'.")
+    return value
 
 
 def _command(place: str, value: object) -> tuple[str, ...]:
