@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Callable
@@ -60,18 +60,7 @@ def _host(
     with_tentative: bool,
 ) -> Host:
     problems: list[Problem] = []
-
-    def read(key: str, make: Callable[[Any], Any], default: Any) -> Any:
-        variable = "cluster_compute_" + key
-        value = variables.get(variable)
-        if not is_given(value):
-            return default
-        try:
-            return make(value)
-        except ValueError as error:
-            problems.append(Problem(f"{variable} of host {name}", value, str(error)))
-            return default
-
+    read = partial(_read, problems, name, variables)
     cpus = read("cpus", parse_cpus, None)
     memory = read("memory", parse_memory, None)
     reserved_cpus = read("reserved_cpus", lambda value: parse_cpus(value, minimum=0), 0)
@@ -93,16 +82,10 @@ def _host(
     if problems:
         raise InvalidInput(problems)
     held = held_claims(facts, ignore_session, with_tentative)
-    taken = [device for claim in held for _kind, names in claim.devices for device in names]
-    free_devices = tuple(
-        (kind, tuple(name for name in names if not any(same_device(name, other) for other in taken)))
-        for kind, names in devices
-    )
+    free_devices = _devices_left(devices, held)
     free_cores = pinnable.among(dict(free_devices).get(PINNED, ()))
     free_devices = tuple((kind, free_cores.names if kind == PINNED else names) for kind, names in free_devices)
     slots = None if limit is None else max(0, limit - sum(claim.replicas for claim in held))
-    if facts.drained is not None:
-        slots = 0
     return Host(
         name=name,
         allocatable=Capacity(cpus, memory, _counts(devices, len(pinnable.cores) * pinnable.threads)),
@@ -112,12 +95,41 @@ def _host(
             _counts(free_devices, len(free_cores.cores) * pinnable.threads),
         ),
         labels=labels,
-        max_replicas=slots,
+        max_replicas=slots if facts.drained is None else 0,
         replica_limit=limit,
         devices=devices,
         free_devices=free_devices,
         threads=pinnable.threads,
         is_suspect=facts.suspect is not None,
+    )
+
+
+def _read(
+    problems: list[Problem],
+    host: str,
+    variables: Mapping[str, Any],
+    key: str,
+    make: Callable[[Any], Any],
+    default: Any,
+) -> Any:
+    """Return what the inventory sets for a host, or the default; record the problem of a value that *make* rejects."""
+    variable = "cluster_compute_" + key
+    value = variables.get(variable)
+    if not is_given(value):
+        return default
+    try:
+        return make(value)
+    except ValueError as error:
+        problems.append(Problem(f"{variable} of host {host}", value, str(error)))
+        return default
+
+
+def _devices_left(devices: Devices, held: Iterable[Claim]) -> Devices:
+    """Return the devices that no claim has."""
+    taken = [device for claim in held for _kind, names in claim.devices for device in names]
+    return tuple(
+        (kind, tuple(name for name in names if not any(same_device(name, other) for other in taken)))
+        for kind, names in devices
     )
 
 
