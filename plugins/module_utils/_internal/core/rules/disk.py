@@ -75,34 +75,43 @@ def is_short(space: Space) -> bool:
 def to_stop(spaces: Mapping[str, Space], uses: Iterable[Use]) -> dict[str, str]:
     """Return which of the running containers are to be stopped, each with the reason as sentences.
 
-    spaces: by name, if they are known.
+    spaces: by name, if they are known. A space that runs short counts more than a limit of its own.
     """
     found = {}
     for use in uses:
-        if use.limit is not None and use.bytes > use.limit:
-            found[use.container] = (
-                f"It has written {_rounded(use.bytes)} outside its mounts, and its session_disk_size is "
-                f"{format_memory(use.limit)}."
-            )
-        elif use.file > LARGEST_FILE:
-            found[use.container] = (
-                f"Its /etc/hosts, /etc/hostname or /etc/resolv.conf takes {_rounded(use.file)}, and "
-                f"{format_memory(LARGEST_FILE)} is the most."
-            )
-        elif use.work > MOST_WORK:
-            found[use.container] = (
-                f"It has so many files outside its mounts that {use.work:.0f} seconds of work did not count them, so "
-                "it is not known how much it has written."
-            )
-        for name, space in spaces.items():
-            taken = use.taken.get(name, 0)
-            if is_short(space) and taken * 2 > space.size:
-                amount = str(taken) if name.startswith(INODES) else _rounded(taken)
-                found[use.container] = (
-                    f"Less than a twentieth of {name} was free, and it had taken more than half outside its mounts: "
-                    f"{amount}."
-                )
+        short = [why for name, space in spaces.items() if (why := _why_short(name, space, use.taken.get(name, 0)))]
+        why = short[-1] if short else _why_too_much(use)
+        if why:
+            found[use.container] = why
     return found
+
+
+def _why_too_much(use: Use) -> str:
+    """Return which limit of its own a container exceeds, a sentence; empty if none."""
+    if use.limit is not None and use.bytes > use.limit:
+        return (
+            f"It has written {_rounded(use.bytes)} outside its mounts, and its session_disk_size is "
+            f"{format_memory(use.limit)}."
+        )
+    if use.file > LARGEST_FILE:
+        return (
+            f"Its /etc/hosts, /etc/hostname or /etc/resolv.conf takes {_rounded(use.file)}, and "
+            f"{format_memory(LARGEST_FILE)} is the most."
+        )
+    if use.work > MOST_WORK:
+        return (
+            f"It has so many files outside its mounts that {use.work:.0f} seconds of work did not count them, so "
+            "it is not known how much it has written."
+        )
+    return ""
+
+
+def _why_short(name: str, space: Space, taken: int) -> str:
+    """Return that a space runs short because of what one container has taken, a sentence; empty if it does not."""
+    if not is_short(space) or taken * 2 <= space.size:
+        return ""
+    amount = str(taken) if name.startswith(INODES) else _rounded(taken)
+    return f"Less than a twentieth of {name} was free, and it had taken more than half outside its mounts: {amount}."
 
 
 def _rounded(amount: int) -> str:
