@@ -9,7 +9,7 @@ ceil(log2((h + n) / h)) rounds: a binomial tree, in which no host ever sends to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from .images import CONTROLLER, Need
@@ -43,16 +43,20 @@ def next_round(needs: Sequence[Need], limit: int) -> list[Transfer]:
         for receiver in sorted(need.lacking, key=lambda host: -len(need.tried.get(host, ()))):
             if len(found) >= limit:
                 return found
-            if receiver in receiving:
-                continue
-            sender = next((sender for sender in need.senders(receiver) if sender not in sending), None)
-            if sender is None and CONTROLLER not in sending and _only_the_controller(need, receiver):
-                sender = CONTROLLER
+            sender = None if receiver in receiving else _sender(need, receiver, sending)
             if sender is not None:
                 sending.add(sender)
                 receiving.add(receiver)
                 found.append(_transfer(need, sender, receiver))
     return found
+
+
+def _sender(need: Need, receiver: str, sending: Collection[str]) -> str | None:
+    """Return who sends an image to a host, None if nobody can now. sending: senders that are at work already."""
+    sender = next((sender for sender in need.senders(receiver) if sender not in sending), None)
+    if sender is None and CONTROLLER not in sending and _only_the_controller(need, receiver):
+        return CONTROLLER
+    return sender
 
 
 def _transfer(need: Need, sender: str, receiver: str) -> Transfer:
