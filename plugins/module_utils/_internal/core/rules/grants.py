@@ -50,7 +50,10 @@ def _excesses(
         if mount.volume is not None and not is_allowed_driver(mount, drivers):
             wanted = show(driver_of(mount))
             yield f"The plan mounts a volume of {wanted} on {host}, which its {DRIVERS} do not have."
-    granted = dict(devices)
+    yield from _excess_devices(plan, host, dict(devices))
+
+
+def _excess_devices(plan: Plan, host: str, granted: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for replica in plan.on(host):
         for kind, names in replica.devices.items():
             unknown = sorted({*names} - {*granted.get(kind, ())}) if kind != PINNED else []
