@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from . import accounts
@@ -72,19 +72,30 @@ def obstacles(files: Mapping[str, str | None], uid: int, run: Collection[str]) -
     found = []
     known = accounts.Accounts(files.get(accounts.PASSWD))
     name = accounts.name_of(known, uid)
-    if not name:
+    if name:
+        shell = accounts.shell_of(known, uid)
+        if os.path.basename(shell) in accounts.NO_LOGIN:
+            found.append(f"{accounts.PASSWD} gives {name} the shell {shell or 'of nobody'!r}, which allows no logins.")
+        found += _obstacles_in_shadow(files.get(accounts.SHADOW) or "", name)
+    else:
         found.append(f"{accounts.PASSWD} has no user with the number {uid}.")
-    shell = accounts.shell_of(known, uid)
-    if name and os.path.basename(shell) in accounts.NO_LOGIN:
-        found.append(f"{accounts.PASSWD} gives {name} the shell {shell or 'of nobody'!r}, which allows no logins.")
-    for line in (files.get(accounts.SHADOW) or "").splitlines():
-        fields = line.split(":")
-        if name and fields[0] == name and len(fields) > 1 and fields[1].startswith("!"):
-            found.append(f"{accounts.SHADOW} locks the password of {name} by '!'.")
-        if name and fields[0] == name and len(fields) > 7 and fields[7]:
-            found.append(f"{accounts.SHADOW} has a day on which the account {name} expires.")
-    for line in (files.get(NSSWITCH) or "").splitlines():
+    found += _obstacles_in_nsswitch(files.get(NSSWITCH) or "")
+    return found + [f"{path} is run at each login." for path in run]
+
+
+def _obstacles_in_shadow(text: str, name: str) -> Iterator[str]:
+    for line in text.splitlines():
+        owner, *fields = line.split(":")
+        if owner != name:
+            continue
+        if fields and fields[0].startswith("!"):
+            yield f"{accounts.SHADOW} locks the password of {name} by '!'."
+        if len(fields) > 6 and fields[6]:
+            yield f"{accounts.SHADOW} has a day on which the account {name} expires."
+
+
+def _obstacles_in_nsswitch(text: str) -> Iterator[str]:
+    for line in text.splitlines():
         database, colon, sources = line.partition("#")[0].partition(":")
         if colon and database.strip() in ("passwd", "hosts") and not {"files", "compat"} & {*sources.split()}:
-            found.append(f"{NSSWITCH} does not look in files for {database.strip()}: {line.strip()!r}.")
-    return found + [f"{path} is run at each login." for path in run]
+            yield f"{NSSWITCH} does not look in files for {database.strip()}: {line.strip()!r}."
