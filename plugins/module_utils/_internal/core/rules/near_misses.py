@@ -85,11 +85,10 @@ def slips_of_roles(extra: Iterable[str], roles: Mapping[str, Collection[str]]) -
 
 def _meant(name: str, given: Collection[str], launches: bool) -> str:
     """Return the variable that a name was meant to be; empty if the name may be meant as it is."""
-    plain = name.lower().replace("-", "_").replace(".", "_")
-    site = [SITE_PREFIX + key for key in SITE]
-    if name.startswith(PREFIX) or name in (*site, *(SITE_PREFIX + key for key in HANDED_ON)):
+    if _is_known(name):
         return ""
-    joined = {known.replace("_", ""): known for known in (*KNOWN_VARIABLES, *site)}
+    plain = name.lower().replace("-", "_").replace(".", "_")
+    joined = {known.replace("_", ""): known for known in (*KNOWN_VARIABLES, *(SITE_PREFIX + key for key in SITE))}
     if plain.replace("_", "") in joined:
         return joined[plain.replace("_", "")]
     head, _line, tail = plain.partition("_")
@@ -103,6 +102,11 @@ def _meant(name: str, given: Collection[str], launches: bool) -> str:
     if launches and head == SITE_PREFIX.partition("_")[0] and tail in of_request and not is_own:
         return PREFIX + tail
     return ""
+
+
+def _is_known(name: str) -> bool:
+    """Tell whether something reads a variable of this name, or else rejects it."""
+    return name.startswith(PREFIX) or name in {SITE_PREFIX + key for key in (*SITE, *HANDED_ON)}
 
 
 def _is_like(word: str, other: str, share: float = ALIKE) -> bool:
