@@ -45,13 +45,18 @@ def obstacles(
             why = _why_not_carried(plan, request, stay, hosts_facts, host, looked)
         if not why and "main1" in coming:
             why = _why_not_main(request, hosts_facts[host])
-        if not why:
-            containers = ((name, f"{request.name}-{name}") for name in coming)
-            owned = [name for name, container in containers if owners_of(hosts_facts[host], container, request.name)]
-            why = f"It has a container named {request.name}-{owned[0]} already." if owned else ""
+        why = why or _why_not_named(request, coming, hosts_facts[host])
         if why:
             found[host] = why
     return found
+
+
+def _why_not_named(request: Request, coming: Iterable[str], facts: HostFacts) -> str:
+    """Return the container on a host that has the name of one of the session's, a sentence; empty if there is none."""
+    names = (f"{request.name}-{replica}" for replica in coming)
+    return next(
+        (f"It has a container named {name} already." for name in names if owners_of(facts, name, request.name)), ""
+    )
 
 
 def unfit_hosts(request: Request, hosts_facts: Mapping[str, HostFacts]) -> dict[str, str]:
