@@ -27,13 +27,14 @@ neighbouring ranks share a host.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import mul
 
 from ..model.fields import MULTI_NODE, SINGLE_NODE
 from ..model.request import Request
 from ..values.errors import InvalidInput, Problem
-from ..values.parse import closest
+from ..values.parse import did_you_mean
 from ..values.resources import PINNED, Devices, Resources, format_cpus, format_memory
 from .packing import SEARCH_WORK, Chosen, Task, Vector
 
@@ -211,34 +212,29 @@ def _place(request: Request, candidates: Sequence[Host], topology_keys: Sequence
 
 def _candidates(request: Request, hosts: Sequence[Host], known_hosts: Iterable[str] | None) -> list[Host]:
     names = [host.name for host in hosts]
-    known = set(names) if known_hosts is None else set(known_hosts).union(names)
+    _check_names(request, set(names) if known_hosts is None else set(known_hosts).union(names))
+    candidates = [host for host in hosts if request.may_use(host.name)]
+    if candidates:
+        return candidates
+    if not names:
+        raise InvalidInput.single("session_resource_group", request.resource_group, "It has no usable host.")
+    if request.hosts:
+        message = "None of these hosts can be used now. Name others, or none to use the whole group."
+        raise InvalidInput.single("session_hosts", ", ".join(request.hosts), message)
+    excluded = ", ".join(request.excluded_hosts)
+    raise InvalidInput.single("session_excluded_hosts", excluded, "This leaves no usable host.")
+
+
+def _check_names(request: Request, known: set[str]) -> None:
+    """Reject a request that names hosts which the resource group does not have."""
     problems = []
     for variable, chosen in (("session_hosts", request.hosts), ("session_excluded_hosts", request.excluded_hosts)):
         for name in chosen:
             if name not in known:
-                hint = closest(name, known)
-                more = f" Did you mean {hint}?" if hint else ""
-                problems.append(
-                    Problem(variable, name, f"There is no such host in group {request.resource_group}.{more}")
-                )
+                why = f"There is no such host in group {request.resource_group}.{did_you_mean(name, known)}"
+                problems.append(Problem(variable, name, why))
     if problems:
         raise InvalidInput(problems)
-    candidates = [
-        host
-        for host in hosts
-        if (not request.hosts or host.name in request.hosts) and host.name not in request.excluded_hosts
-    ]
-    if not candidates:
-        if not names:
-            variable, value, message = "session_resource_group", request.resource_group, "It has no usable host."
-        elif request.hosts:
-            variable, value = "session_hosts", ", ".join(request.hosts)
-            message = "None of these hosts can be used now. Name others, or none to use the whole group."
-        else:
-            variable, value = "session_excluded_hosts", ", ".join(request.excluded_hosts)
-            message = "This leaves no usable host."
-        raise InvalidInput.single(variable, value, message)
-    return candidates
 
 
 def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
@@ -247,38 +243,45 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
     common = len({role.resources for role in request.roles}) == 1
     seen: set[Resources] = set()
     for position, role in enumerate(request.roles):
-        if role.resources in seen:
-            continue
-        seen.add(role.resources)
-        requested = _requested(role.resources)
-        free = [_amounts(host.allocatable) for host in hosts]
-        wanted = [_requested(role.resources, host.threads) for host in hosts]
-        if any(all(r.get(resource, 0) >= amount for resource, amount in w.items()) for r, w in zip(free, wanted)):
-            continue
-        place_ = "session_" if common else f"session_roles[{position}] ({role.name})."
-        too_much = False
-        for resource, amount in requested.items():
-            most = max(r.get(resource, 0) for r in free)
-            if all(w[resource] > r.get(resource, 0) for r, w in zip(free, wanted)):
-                too_much = True
-                field = resource if resource in (CPUS, MEMORY) else f"accelerators.{resource}"
-                if resource == PINNED:
-                    field = "pin_cpus"
-                problems.append(
-                    Problem(
-                        place_ + field,
-                        format_amount(resource, amount),
-                        f"No host can give that to one replica; the most any has for sessions is "
-                        f"{format_amount(resource, most)}.",
-                    )
-                )
-        if not too_much:
-            shown = ", ".join(f"{resource} {format_amount(resource, amount)}" for resource, amount in requested.items())
-            problems.append(
-                Problem(place_ + CPUS, shown, "No single host has all of that for one replica, though each for itself.")
-            )
+        if role.resources not in seen:
+            seen.add(role.resources)
+            place_ = "session_" if common else f"session_roles[{position}] ({role.name})."
+            problems += _never_fits(place_, role.resources, hosts)
     if problems:
         raise InvalidInput(problems)
+
+
+def _never_fits(place_: str, resources: Resources, hosts: Sequence[Host]) -> list[Problem]:
+    """Return what one replica requests that no host may ever give to it; nothing if some host may give it all."""
+    free = [_amounts(host.allocatable) for host in hosts]
+    wanted = [_requested(resources, host.threads) for host in hosts]
+    if any(map(_is_enough, free, wanted)):
+        return []
+    requested = _requested(resources)
+    shown = {resource: format_amount(resource, amount) for resource, amount in requested.items()}
+    problems = [
+        Problem(
+            place_ + _FIELDS.get(resource, f"accelerators.{resource}"),
+            shown[resource],
+            "No host can give that to one replica; the most any has for sessions is "
+            f"{format_amount(resource, max(r.get(resource, 0) for r in free))}.",
+        )
+        for resource in requested
+        if all(w[resource] > r.get(resource, 0) for r, w in zip(free, wanted))
+    ]
+    if problems:
+        return problems
+    all_of_it = ", ".join(f"{resource} {amount}" for resource, amount in shown.items())
+    message = "No single host has all of that for one replica, though each for itself."
+    return [Problem(place_ + CPUS, all_of_it, message)]
+
+
+_FIELDS = {CPUS: CPUS, MEMORY: MEMORY, PINNED: "pin_cpus"}
+"""The variables that request resources, without their prefix; all others are classes of accelerators."""
+
+
+def _is_enough(free: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
+    return all(free.get(resource, 0) >= amount for resource, amount in wanted.items())
 
 
 def _requested(resources: Resources, threads: int = 1) -> dict[str, int]:
@@ -309,41 +312,54 @@ class _Shapes:
 
     def __init__(self, request: Request, hosts: Sequence[Host], capacities: Sequence[Capacity]) -> None:
         classes = sorted({name for role in request.roles for name, _count in role.resources.accelerators})
-        pins = any(role.resources.pin_cpus for role in request.roles)
-        threads = sorted({host.threads for host in hosts}) if pins else []
+        threads = _threads(request, hosts)
         self.names = (CPUS, MEMORY, *classes, *(PINNED for _number in threads), REPLICAS)
         self.threads = (*(None for _name in self.names[: 2 + len(classes)]), *threads, None)
         """For each resource the number of threads of the hosts that it applies to, None for all hosts."""
-        shapes: list[Vector] = []
-        counts: list[int] = []
-        self.of_role: list[int] = []
-        for role in request.roles:
-            requested = dict(role.resources.accelerators)
-            pinned = [dict(role.resources.devices(number)).get(PINNED, 0) for number in threads]
-            amounts = (requested.get(name, 0) for name in classes)
-            shape = (role.resources.cpus, role.resources.memory, *amounts, *pinned, 1)
-            if shape not in shapes:
-                shapes.append(shape)
-                counts.append(0)
-            self.of_role.append(shapes.index(shape))
-            counts[self.of_role[-1]] += role.replicas
-        whole = [
-            sum(count * shape[2 + len(classes) + d] for count, shape in zip(counts, shapes))
-            for d in range(len(threads))
-        ]
-        vectors: list[Vector] = []
-        leftover: list[Vector] = []
-        limit = request.max_replicas_per_host or request.size
-        for index, (host, capacity) in enumerate(zip(hosts, capacities)):
-            have = dict(capacity.devices)
-            most = min(limit, request.size if host.max_replicas is None else host.max_replicas)
-            pinnable = [have.get(PINNED, 0) if host.threads == number else w for number, w in zip(threads, whole)]
-            free = (capacity.cpus, capacity.memory, *(have.get(name, 0) for name in classes), *pinnable, most)
-            vectors.append(tuple(max(0, amount) for amount in free))
-            # What a host would leave free: unrequested accelerators weigh most, then CPUs, then memory.
-            idle = sum(count for name, count in capacity.devices if name not in (*classes, PINNED))
-            leftover.append((idle, capacity.cpus, capacity.memory, index))
+        shape_of_role = [_shape(role.resources, classes, threads) for role in request.roles]
+        shapes = list(dict.fromkeys(shape_of_role))
+        self.of_role = list(map({shape: number for number, shape in enumerate(shapes)}.__getitem__, shape_of_role))
+        counts = [0] * len(shapes)
+        for number, role in zip(self.of_role, request.roles):
+            counts[number] += role.replicas
+        pinned = slice(2 + len(classes), -1)
+        whole = {
+            number: sum(map(mul, counts, amounts))
+            for number, amounts in zip(threads, zip(*(shape[pinned] for shape in shapes)))
+        }
+        size = request.size
+        limit = request.max_replicas_per_host or size
+        most = [min(limit, size if host.max_replicas is None else host.max_replicas) for host in hosts]
+        vectors = [_vector(*of_host, classes, whole) for of_host in zip(hosts, capacities, most)]
+        leftover = [_left_over(capacity, classes, index) for index, capacity in enumerate(capacities)]
         self.task = Task(shapes, counts, vectors, leftover, request.policy, main_alone=counts[0] == 1)
+
+
+def _threads(request: Request, hosts: Sequence[Host]) -> list[int]:
+    """Return the numbers of threads of hosts' cores for which a request pins CPUs; none if it does not pin any."""
+    pins = any(role.resources.pin_cpus for role in request.roles)
+    return sorted({host.threads for host in hosts}) if pins else []
+
+
+def _shape(resources: Resources, classes: Sequence[str], threads: Sequence[int]) -> Vector:
+    """Return the request of one replica, which takes other CPUs by pinning for each number of threads."""
+    requested = dict(resources.accelerators)
+    pinned = (dict(resources.devices(number)).get(PINNED, 0) for number in threads)
+    return (resources.cpus, resources.memory, *(requested.get(name, 0) for name in classes), *pinned, 1)
+
+
+def _left_over(capacity: Capacity, classes: Sequence[str], index: int) -> Vector:
+    """Return what a host would leave free: unrequested accelerators weigh most, then CPUs, then memory."""
+    idle = sum(count for name, count in capacity.devices if name != PINNED and name not in classes)
+    return (idle, capacity.cpus, capacity.memory, index)
+
+
+def _vector(host: Host, capacity: Capacity, most: int, classes: Sequence[str], whole: Mapping[int, int]) -> Vector:
+    """Return the capacity of a host. whole: by number of threads, the CPUs that the whole request would pin there."""
+    have = dict(capacity.devices)
+    pinnable = (have.get(PINNED, 0) if host.threads == number else amount for number, amount in whole.items())
+    free = (capacity.cpus, capacity.memory, *(have.get(name, 0) for name in classes), *pinnable, most)
+    return tuple(max(0, amount) for amount in free)
 
 
 def _placement(
@@ -359,17 +375,11 @@ def _placement(
     able = [i for i in counts if counts[i][0]]
     main = able[0] if request.policy == "inventory" else max(able, key=lambda i: (sum(counts[i]), -i))
     node_order = [main, *(i for i in counts if i != main)]
-    queues = [[i for i in node_order for _replica in range(counts[i][s])] for s in range(len(numbers.task.shapes))]
-    following = [iter(queue) for queue in queues]
-    assignments = []
-    for role, shape in zip(request.roles, numbers.of_role):
-        for index in range(1, role.replicas + 1):
-            assignments.append((f"{role.name}{index}", hosts[next(following[shape])].name))
     paths = _paths([hosts[i] for i in counts], topology_keys)
     labelled = [key for key in topology_keys if any(key in dict(hosts[i].labels) for i in counts)]
     return Placement(
         mode,
-        tuple(assignments),
+        tuple(_assignments(request, hosts, numbers, {i: counts[i] for i in node_order})),
         tuple(hosts[i].name for i in counts),
         tuple(hosts[i].name for i in node_order),
         tuple((key, len(set(path))) for key, path in zip(labelled, paths)),
@@ -378,11 +388,24 @@ def _placement(
     )
 
 
+def _assignments(
+    request: Request, hosts: Sequence[Host], numbers: _Shapes, counts: Mapping[int, Sequence[int]]
+) -> Iterator[tuple[str, str]]:
+    """Return the host of each replica, in rank order. counts: of each shape, by host in the order of node ranks."""
+    following = [
+        iter([i for i, of_shapes in counts.items() for _replica in range(of_shapes[s])])
+        for s in range(len(numbers.task.shapes))
+    ]
+    for role, shape in zip(request.roles, numbers.of_role):
+        for index in range(1, role.replicas + 1):
+            yield f"{role.name}{index}", hosts[next(following[shape])].name
+
+
 def _shortfall(request: Request, hosts: Sequence[Host], numbers: _Shapes, proven: bool) -> Shortfall:
     task = numbers.task
-    single = request.mode == SINGLE_NODE
     total = task.total(task.counts)
-    requested = total if single else [max(shape[d] for shape in task.shapes) for d in range(task.dimensions)]
+    of_one = [max(shape[d] for shape in task.shapes) for d in range(task.dimensions)]
+    requested = total if request.mode == SINGLE_NODE else of_one
     rows = tuple(
         HostShortfall(
             host.name,
@@ -392,19 +415,29 @@ def _shortfall(request: Request, hosts: Sequence[Host], numbers: _Shapes, proven
         for host, capacity in zip(hosts, task.capacities)
     )
     least = min((number for number in numbers.threads if number), default=None)
+    totals = tuple(_missing(numbers, total, _all_free(hosts, numbers), least))
+    largest, size_proven = _largest_size(request, hosts, task)
+    return Shortfall(
+        request.mode, request.size, largest, rows, totals, _fits_idle(request, hosts), proven and size_proven
+    )
+
+
+def _all_free(hosts: Sequence[Host], numbers: _Shapes) -> list[int]:
+    """Return what is free of each resource on all hosts together."""
     pinnable = sum(dict(host.free.devices).get(PINNED, 0) for host in hosts)
-    sums = [
-        pinnable if name == PINNED else sum(capacity[d] for capacity in task.capacities)
+    return [
+        pinnable if name == PINNED else sum(capacity[d] for capacity in numbers.task.capacities)
         for d, name in enumerate(numbers.names)
     ]
-    largest, size_proven = _largest_size(request, hosts, task)
+
+
+def _fits_idle(request: Request, hosts: Sequence[Host]) -> bool:
+    """Tell whether a request would fit if no other session held anything, as far as the search finds out."""
     all_idle = [replace(host, max_replicas=host.replica_limit) for host in hosts]
     idle = _Shapes(request, all_idle, [host.allocatable for host in hosts]).task
-    when_idle = idle.one_host() is not None
-    if not when_idle and not single:
-        when_idle = idle.fewest(range(len(hosts)), SEARCH_WORK // 4).hosts is not None
-    totals = tuple(_missing(numbers, total, sums, least))
-    return Shortfall(request.mode, request.size, largest, rows, totals, when_idle, proven and size_proven)
+    if idle.one_host() is not None:
+        return True
+    return request.mode != SINGLE_NODE and idle.fewest(range(len(hosts)), SEARCH_WORK // 4).hosts is not None
 
 
 def _missing(numbers: _Shapes, requested: Sequence[int], free: Sequence[int], threads: int | None) -> Iterator[Missing]:
