@@ -17,15 +17,15 @@ priority.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import groupby
-from typing import Any
 
 from ..model.record import Record
 from ..model.request import Request
 from ..values.errors import InvalidInput
+from ..values.resources import Resources
 from .placement import Capacity, Host, Placement, Shortfall, limited, place
 
 
@@ -84,24 +84,30 @@ def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
     charged: dict[str, float] = {}
     for _rank, same in groupby(by_number, lambda entry: -entry.request.priority):
         owners: dict[str, deque[Waiting]] = {}
-        entries = list(same)
-        for entry in entries:
+        for entry in same:
             if entry.is_head:
                 found.append(entry)
                 charged[entry.owner] = charged.get(entry.owner, 0.0) + entry.cost
             else:
                 owners.setdefault(entry.owner if entry.cost else "", deque()).append(entry)
-        # The next of each owner; an owner's use grows with each turn.
-        order = [_charge_key(line[0], charged, owner) for owner, line in owners.items()]
-        heapify(order)
-        while order:
-            owner = heappop(order)[-1]
-            entry = owners[owner].popleft()
-            found.append(entry)
-            charged[owner] = charged.get(owner, 0.0) + entry.cost
-            if owners[owner]:
-                heappush(order, _charge_key(owners[owner][0], charged, owner))
+        found += _in_turns(owners, charged)
     return found
+
+
+def _in_turns(owners: Mapping[str, deque[Waiting]], charged: dict[str, float]) -> Iterator[Waiting]:
+    """Take sessions out of the queues of *owners*: the next of each owner, whose use grows with each turn.
+
+    charged: what owners are expected to use by sessions that were taken.
+    """
+    order = [_charge_key(line[0], charged, owner) for owner, line in owners.items()]
+    heapify(order)
+    while order:
+        owner = heappop(order)[-1]
+        entry = owners[owner].popleft()
+        yield entry
+        charged[owner] = charged.get(owner, 0.0) + entry.cost
+        if owners[owner]:
+            heappush(order, _charge_key(owners[owner][0], charged, owner))
 
 
 def _charge_key(entry: Waiting, charged: Mapping[str, float], owner: str) -> tuple[float, int, str, str]:
@@ -118,9 +124,7 @@ def schedule_queue(
     entries = []
     head: str | None = None
     for position, session in enumerate(in_order(waiting), 1):
-        own = hosts
-        if session.slots:
-            own = [limited(host, session.slots[host.name]) if host.name in session.slots else host for host in hosts]
+        own = _limited(hosts, session.slots)
         try:
             found = place(session.request, own, topology_keys, known_hosts)
         except InvalidInput as error:
@@ -141,6 +145,13 @@ def schedule_queue(
     return entries
 
 
+def _limited(hosts: Sequence[Host], slots: Mapping[str, int]) -> Sequence[Host]:
+    """Return the hosts for a session that may have only so many more replicas on some of them."""
+    if not slots:
+        return hosts
+    return [limited(host, slots[host.name]) if host.name in slots else host for host in hosts]
+
+
 def idle(host: Host) -> Host:
     """Return the host as it would be if no session held anything of it."""
     return replace(host, free=host.allocatable, max_replicas=host.replica_limit)
@@ -149,24 +160,22 @@ def idle(host: Host) -> Host:
 def without(hosts: Sequence[Host], request: Request, placement: Placement) -> list[Host]:
     """Return the hosts with what is free reduced by what the session takes in its placement; never below zero."""
     roles = {name: role.resources for name, role, _index in request.replicas()}
-    taken: dict[str, list[Any]] = {}
+    taken: dict[str, list[Resources]] = {}
     for replica, name in placement.assignments:
         taken.setdefault(name, []).append(roles[replica])
-    result = []
-    for host in hosts:
-        there = taken.get(host.name)
-        if there is None:
-            result.append(host)
-            continue
-        devices = dict(host.free.devices)
-        for resources in there:
-            for key, count in resources.devices(host.threads):
-                devices[key] = max(0, devices.get(key, 0) - count)
-        free = Capacity(
-            max(0, host.free.cpus - sum(resources.cpus for resources in there)),
-            max(0, host.free.memory - sum(resources.memory for resources in there)),
-            tuple(sorted(devices.items())),
-        )
-        limit = None if host.max_replicas is None else max(0, host.max_replicas - len(there))
-        result.append(replace(host, free=free, max_replicas=limit))
-    return result
+    return [_reduced(host, taken[host.name]) if host.name in taken else host for host in hosts]
+
+
+def _reduced(host: Host, taken: Sequence[Resources]) -> Host:
+    """Return a host with what is free reduced by what replicas take there."""
+    devices = dict(host.free.devices)
+    for resources in taken:
+        for key, count in resources.devices(host.threads):
+            devices[key] = max(0, devices.get(key, 0) - count)
+    free = Capacity(
+        max(0, host.free.cpus - sum(resources.cpus for resources in taken)),
+        max(0, host.free.memory - sum(resources.memory for resources in taken)),
+        tuple(sorted(devices.items())),
+    )
+    limit = None if host.max_replicas is None else max(0, host.max_replicas - len(taken))
+    return replace(host, free=free, max_replicas=limit)
