@@ -29,7 +29,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     parse_request,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import ADMIN
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
+    PlanInputs,
+    build_plan,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
     hosts_from_facts,
 )
@@ -105,7 +108,7 @@ class Group:
         placement = place(request, hosts)
         assert isinstance(placement, Placement), (request.name, placement)
         free = {host.name: host.free_devices for host in hosts}
-        plan = build_plan(request, placement, session_id, typed(self.facts), Settings(), free_devices=free)
+        plan = build_plan(request, placement, session_id, PlanInputs(typed(self.facts), Settings(), free))
         for pinned in plan.images.values():
             pinned.ids.update(dict.fromkeys(pinned.ids, IMAGE))
         record = started(prepared(new_record(session_id, owner, request.to_dict()), encode(plan)))

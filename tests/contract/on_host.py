@@ -45,6 +45,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     check_request_against_hosts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
+    PlanInputs,
     build_plan,
     images_of,
     with_images,
@@ -298,7 +299,7 @@ class Host:
         session_id = str(uuid.uuid4())
         free = {host.name: host.free_devices for host in hosts}
         site = Settings.from_variables(settings or {})
-        plan = build_plan(wanted, placement, session_id, read, site, free_devices=free, inventory=inventory)
+        plan = build_plan(wanted, placement, session_id, PlanInputs(read, site, free, inventory))
         plan = with_images(plan, needs_of(images_of(plan.replicas), read, wanted.image_pull))
         record = prepared(new_record(session_id, "somebody", wanted.to_dict()), encode(plan))
         allocatable = {host.name: allocatable_of(host).to_dict() for host in hosts}[HERE]

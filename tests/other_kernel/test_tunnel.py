@@ -40,7 +40,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.admission import (
     check_request_against_hosts,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
+    PlanInputs,
+    build_plan,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
     hosts_from_facts,
 )
@@ -128,7 +131,9 @@ class World:
         placement = place(request, hosts_from_facts(typed(facts), {}))
         assert isinstance(placement, Placement)
         check_request_against_hosts(request, typed(facts), placement)
-        self.plan = json.loads(json.dumps(encode(build_plan(request, placement, SESSION, typed(facts), Settings()))))
+        self.plan = json.loads(
+            json.dumps(encode(build_plan(request, placement, SESSION, PlanInputs(typed(facts), Settings()))))
+        )
         validate_plan(self.plan)
         self.network = self.plan["network"]
         self.tunnel = self.network["tunnel"]["link"]
@@ -168,7 +173,7 @@ class World:
         homes = find_places(plan, request, target, hosts_from_facts(facts, {}), facts) if target.homeless else {}
         assert isinstance(homes, dict), homes
         fenced = [UNDERLAY[lost]] if lost else []
-        changed = changed_plan(plan, request, target, homes, facts, Settings(), {}, {}, fenced)
+        changed = changed_plan(plan, request, target, homes, PlanInputs(facts, Settings()), fenced)
         self.plan = json.loads(json.dumps(encode(changed)))
         validate_plan(self.plan)
         self.members = {replica["host"]: replica for replica in self.plan["replicas"]}

@@ -34,7 +34,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     started,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
+    PlanInputs,
+    build_plan,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
     hosts_from_facts,
 )
@@ -150,7 +153,7 @@ class Session:
         }
         placement = place(request, hosts_from_facts(facts, {}))
         assert isinstance(placement, Placement)
-        self.plan = build_plan(request, placement, SESSION, facts, Settings())
+        self.plan = build_plan(request, placement, SESSION, PlanInputs(facts, Settings()))
         self.record = started(prepared(new_record(SESSION, "alice", request.to_dict()), encode(self.plan)))
         self.network = self.plan.network
         assert self.network is not None

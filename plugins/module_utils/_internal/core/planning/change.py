@@ -17,7 +17,7 @@ from ..model.plan import Plan
 from ..model.record import MOVE, RESIZE, RUNNING, Change, Growth, Record, advance, read_record
 from ..model.request import Request, counts_of, diff_requests, with_counts
 from ..rules.admission import check_request_against_hosts, render_shortfall
-from ..rules.build import images_of, with_images
+from ..rules.build import PlanInputs, images_of, with_images
 from ..rules.capacity import allocatable_of, hosts_from_facts
 from ..rules.change import changed_plan, claim_beyond, find_places, refuse_growth, target_of
 from ..rules.check import validate_plan
@@ -107,7 +107,7 @@ class ChangePlanner(Planner):
         fenced = [address for host in lost_hosts if (address := plan.hosts[host].underlay_address)]
         request = Request.from_dict(_without(request, given_up).to_dict())
         after = changed_plan(
-            plan, request, target, homes, self.facts, self.settings, free, self.group.inventory, fenced
+            plan, request, target, homes, PlanInputs(self.facts, self.settings, free, self.group.inventory), fenced
         )
         needs = needs_again(images_of(after.replicas), self.facts, self.request.image_pull, after.images)
         if any(need.fetches for need in needs):

@@ -41,7 +41,7 @@ from ..rules.admission import (
     check_request_fits_idle,
     render_shortfall,
 )
-from ..rules.build import build_plan, images_of, with_images
+from ..rules.build import PlanInputs, build_plan, images_of, with_images
 from ..rules.capacity import allocatable_of, hosts_from_facts
 from ..rules.check import validate_plan
 from ..rules.data import drivers_of, exposed, roots_of
@@ -491,14 +491,7 @@ class Planner(ABC):
         check_request_against_hosts(self.request, self.facts, entry.placement, old, inventory)
         free = {host.name: host.free_devices for host in self._hosts(True)}
         plan = build_plan(
-            self.request,
-            entry.placement,
-            session_id,
-            self.facts,
-            self.settings,
-            old,
-            free_devices=free,
-            inventory=inventory,
+            self.request, entry.placement, session_id, PlanInputs(self.facts, self.settings, free, inventory), old
         )
         needs = needs_of(images_of(plan.replicas), self.facts, self.request.image_pull, self._archive())
         plan = with_images(plan, needs)

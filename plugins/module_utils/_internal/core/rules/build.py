@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..model.facts import HostFacts, Underlay
@@ -30,7 +31,7 @@ from ..model.request import Request
 from ..values.cpus import Pinned, give_out
 from ..values.errors import InvalidInput, Problem
 from ..values.ports import EVERY_ADDRESS
-from ..values.resources import PINNED, Devices
+from ..values.resources import PINNED, Devices, Resources
 from .addressing import (
     addresses,
     choose_port,
@@ -66,44 +67,53 @@ INTERFACE = "eth1"
 """Name of the session's interface in every replica that has one; eth0 is the default network's."""
 
 
+@dataclass(frozen=True)
+class PlanInputs:
+    """What a plan is made from besides the request and the placement.
+
+    facts: of every usable host of the resource group. free_devices: by host, the accelerators and CPUs that the session
+    may have for itself; the first of each class go to the first ranks. inventory: variables of each host,
+    `HOST_VARIABLES`.
+    """
+
+    facts: Mapping[str, HostFacts]
+    settings: Settings
+    free_devices: Mapping[str, Devices] = field(default_factory=dict)
+    inventory: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of a session's replicas.
+
+    host_of: by replica, in rank order. node_rank: by host. local_rank: by replica, None if it follows from the order of
+    the ranks.
+    """
+
+    host_of: Mapping[str, str]
+    node_rank: Mapping[str, int]
+    local_rank: Mapping[str, int] | None = None
+
+
 def build_plan(
-    request: Request,
-    placement: Placement,
-    session_id: str,
-    hosts_facts: Mapping[str, HostFacts],
-    settings: Settings,
-    current: Plan | None = None,
-    free_devices: Mapping[str, Devices] | None = None,
-    inventory: Mapping[str, Mapping[str, Any]] | None = None,
+    request: Request, placement: Placement, session_id: str, inputs: PlanInputs, current: Plan | None = None
 ) -> Plan:
     """Return the plan of a session.
 
-    session_id: a UUID in its usual form, new for a new session. hosts_facts: the facts of every usable host of the
-    resource group; subnets and identifiers in use on any of them are avoided. current: the plan of the same session, or
-    of the session that it replaces, if there is one. If it is the same session, its subnets and identifier are kept as
-    far as the new plan needs the same. In both cases the ports it has published are not in the way.
-    free_devices: by host, the accelerators and CPUs that the session may have for itself; the first of each class go to
-    the first ranks. inventory: variables of each host, `HOST_VARIABLES`.
+    session_id: a UUID in its usual form, new for a new session. Subnets and identifiers in use on any host of *inputs*
+    are avoided. current: the plan of the same session, or of the session that it replaces, if there is one. If it is
+    the same session, its subnets and identifier are kept as far as the new plan needs the same. In both cases the ports
+    it has published are not in the way.
     Raises ValueError for an id that is not a UUID, InvalidInput and PoolExhausted.
     """
     if str(uuid.UUID(session_id)) != session_id:
         raise ValueError(f"The session id {session_id} is not written in the usual form of a UUID.")
-    id8 = session_id[:8]
-    host_of = dict(placement.assignments)
-    per_host: dict[str, int] = {}
-    for _replica, host in placement.assignments:
-        per_host[host] = per_host.get(host, 0) + 1
-    in_use = {subnet for facts in hosts_facts.values() for subnet in facts.subnets}
-    network, egress = _networks(
-        request, placement, session_id, hosts_facts, settings, in_use, max(per_host.values()), current
-    )
+    network, egress = _networks(request, placement, session_id, inputs, current)
     main_host = placement.assignments[0][1]
-    ssh_port = _ssh_port(request, session_id, main_host, hosts_facts[main_host], settings, current)
-    free = free_devices or {}
-    pinned = pin(request, host_of, hosts_facts, free)
-    node_rank = {host: rank for rank, host in enumerate(placement.node_order)}
-    entries = entries_of(request, session_id, host_of, node_rank, network, free, pinned, ssh_port)
-    hosts = planned_hosts(request, placement.hosts, node_rank, network, entries, hosts_facts, inventory or {})
+    ssh_port = _ssh_port(request, session_id, main_host, inputs.facts[main_host], inputs.settings, current)
+    layout = Layout(dict(placement.assignments), {host: rank for rank, host in enumerate(placement.node_order)})
+    pinned = pin(request, layout.host_of, inputs.facts, inputs.free_devices)
+    entries = entries_of(request, session_id, layout, network, inputs.free_devices, pinned, ssh_port)
     return Plan(
         schema=SCHEMA,
         session=PlannedSession(
@@ -111,9 +121,9 @@ def build_plan(
         ),
         request=request.to_dict(),
         network=network,
-        egress=Egress(f"cc-{id8}-egress", egress),
+        egress=Egress(f"cc-{session_id[:8]}-egress", egress),
         ssh_port=ssh_port,
-        hosts=hosts,
+        hosts=planned_hosts(request, placement.hosts, layout.node_rank, network, entries, inputs),
         images={reference: PinnedImage(None, dict.fromkeys(names)) for reference, names in images_of(entries).items()},
         replicas=entries,
     )
@@ -125,14 +135,13 @@ def planned_hosts(
     node_rank: Mapping[str, int],
     network: Network | None,
     entries: Iterable[Replica],
-    hosts_facts: Mapping[str, HostFacts],
-    inventory: Mapping[str, Mapping[str, Any]],
+    inputs: PlanInputs,
 ) -> dict[str, PlannedHost]:
     """Return the part of a plan for each host that carries *entries*. names: in the order of the inventory."""
-    data = data_of_hosts(request, names, hosts_facts, inventory)
+    data = data_of_hosts(request, names, inputs.facts, inputs.inventory)
     hosts = {}
     for host in names:
-        underlay = hosts_facts[host].underlay
+        underlay = inputs.facts[host].underlay
         roots, folders = data[host]
         hosts[host] = PlannedHost(
             underlay_address=underlay.address if underlay else None,
@@ -169,38 +178,26 @@ def with_images(plan: Plan, needs: Iterable[Need]) -> Plan:
 def entries_of(
     request: Request,
     session_id: str,
-    host_of: Mapping[str, str],
-    node_rank: Mapping[str, int],
+    layout: Layout,
     network: Network | None,
     free_devices: Mapping[str, Devices],
     pinned: Mapping[str, Pinned],
     ssh_port: int | None,
-    local_rank: Mapping[str, int] | None = None,
 ) -> tuple[Replica, ...]:
-    """Return the plan's entry of every replica, in rank order, which is the order of *host_of*.
+    """Return the plan's entry of every replica, in rank order.
 
-    node_rank: by host. local_rank: by replica, if it does not follow from the order of the ranks. Raises ValueError if
-    the network does not have an address, or a host a device, for each replica.
+    Raises ValueError if the network does not have an address, or a host a device, for each replica.
     """
     known = {name: (role, index) for name, role, index in request.replicas()}
-    given_addresses: Sequence[str | None] = [None] * len(host_of)
-    if network is not None:
-        given_addresses = addresses(network.subnet, len(host_of))
-    there: dict[str, int] = {}
+    local_rank = _by_order(layout.host_of) if layout.local_rank is None else layout.local_rank
     left = {host: {kind: list(given) for kind, given in devices} for host, devices in free_devices.items()}
     mounts = tuple(mount.to_dict() for mount in request.mounts)
-    ports = [PublishedPort(port.host_ip, port.host_port, port.container_port, port.protocol) for port in request.ports]
-    if ssh_port is not None:
-        ports.append(PublishedPort(EVERY_ADDRESS, ssh_port, LOGIN_PORT, "tcp"))
+    ports = _published_ports(request, ssh_port)
     entries = []
-    for rank, ((name, host), address) in enumerate(zip(host_of.items(), given_addresses)):
+    given_addresses = _addresses(network, len(layout.host_of))
+    for rank, ((name, host), address) in enumerate(zip(layout.host_of.items(), given_addresses)):
         role, index = known[name]
-        place = there.get(host, 0)
-        there[host] = place + 1
-        devices = {kind: _take(left.get(host, {}), kind, count) for kind, count in role.resources.accelerators}
         own = pinned.get(name, Pinned())
-        if role.resources.pin_cpus:
-            devices[PINNED] = tuple(own.cpus)
         entries.append(
             Replica(
                 name=name,
@@ -208,21 +205,20 @@ def entries_of(
                 index=index,
                 rank=rank,
                 host=host,
-                local_rank=place if local_rank is None else local_rank[name],
-                node_rank=node_rank[host],
-                # main1 has the session's id; the ids of the others follow from it and from the replica's name.
-                kernel_id=session_id if name == "main1" else str(uuid.uuid5(uuid.UUID(session_id), name)),
+                local_rank=local_rank[name],
+                node_rank=layout.node_rank[host],
+                kernel_id=_kernel_id(session_id, name),
                 address=address,
                 mac=None if address is None else mac_of(address),
                 container=f"{request.name}-{name}",
                 image=role.image,
                 resources=Share(**role.resources.to_dict()),
-                devices=devices,
+                devices=_devices_of(role.resources, left.get(host, {}), own),
                 memory_nodes=tuple(own.memory_nodes),
                 command=None if role.command is None else tuple(role.command),
                 capabilities=tuple(role.capabilities),
                 memlock=role.memlock,
-                ports=tuple(ports) if rank == 0 else (),
+                ports=ports if rank == 0 else (),
                 mounts=mounts,
                 disk_size=role.disk_size,
                 entrypoint=None if role.entrypoint is None else tuple(role.entrypoint),
@@ -230,6 +226,41 @@ def entries_of(
             )
         )
     return tuple(entries)
+
+
+def _addresses(network: Network | None, number: int) -> Sequence[str | None]:
+    return [None] * number if network is None else addresses(network.subnet, number)
+
+
+def _by_order(host_of: Mapping[str, str]) -> dict[str, int]:
+    """Return the number of each replica on its host, if those on a host are numbered in rank order."""
+    there: dict[str, int] = {}
+    found = {}
+    for name, host in host_of.items():
+        found[name] = there.get(host, 0)
+        there[host] = found[name] + 1
+    return found
+
+
+def _published_ports(request: Request, ssh_port: int | None) -> tuple[PublishedPort, ...]:
+    """Return the ports of main1 that are published on its host."""
+    ports = [PublishedPort(port.host_ip, port.host_port, port.container_port, port.protocol) for port in request.ports]
+    if ssh_port is not None:
+        ports.append(PublishedPort(EVERY_ADDRESS, ssh_port, LOGIN_PORT, "tcp"))
+    return tuple(ports)
+
+
+def _kernel_id(session_id: str, name: str) -> str:
+    """Return the id of a replica: main1 has the session's; those of the others follow from it and from the name."""
+    return session_id if name == "main1" else str(uuid.uuid5(uuid.UUID(session_id), name))
+
+
+def _devices_of(resources: Resources, left: dict[str, list[str]], own: Pinned) -> dict[str, tuple[str, ...]]:
+    """Take what a replica requests by name out of what is left on its host. own: the CPUs that it has for itself."""
+    devices = {kind: _take(left, kind, count) for kind, count in resources.accelerators}
+    if resources.pin_cpus:
+        devices[PINNED] = tuple(own.cpus)
+    return devices
 
 
 def _take(left: dict[str, list[str]], kind: str, count: int) -> tuple[str, ...]:
@@ -278,72 +309,84 @@ def _ssh_port(
 
 
 def _networks(
+    request: Request, placement: Placement, session_id: str, inputs: PlanInputs, current: Plan | None
+) -> tuple[Network | None, str]:
+    """Return the session's network (None for one replica) and the subnet of the egress network."""
+    kept = current if current is not None and current.session.id == session_id else None
+    old = kept.network if kept is not None else None
+    in_use = _subnets_in_use(inputs.facts, kept)
+    network = None
+    most = max(request.size, request.max_size or 0)
+    if most > 1:
+        subnet = _subnet(old.subnet if old else None, most, inputs.settings, in_use, session_id)
+        in_use.add(subnet)
+        network = Network(BRIDGE, f"cc-{session_id[:8]}", subnet, INTERFACE, None, None, None, None, None)
+        if len(placement.hosts) > 1 or _may_leave_host(request, placement, inputs.facts):
+            network = _overlay(network, request, placement, session_id, inputs, old)
+    on_hosts = Counter(host for _replica, host in placement.assignments)
+    most_on_a_host = max([*on_hosts.values(), request.max_size or 0])
+    return network, _subnet(kept.egress.subnet if kept else None, most_on_a_host, inputs.settings, in_use, session_id)
+
+
+def _subnets_in_use(facts: Mapping[str, HostFacts], kept: Plan | None) -> set[str]:
+    """Return the networks that hosts use. A session itself uses the networks of its plan, so they count as free."""
+    in_use = {subnet for host_facts in facts.values() for subnet in host_facts.subnets}
+    if kept is None:
+        return in_use
+    return outside(in_use, [kept.egress.subnet, *([] if kept.network is None else [kept.network.subnet])])
+
+
+def _may_leave_host(request: Request, placement: Placement, facts: Mapping[str, HostFacts]) -> bool:
+    """Tell whether a session may grow beyond its host.
+
+    It has an overlay from the start then: a bridge in use cannot become one.
+    """
+    if request.max_size is None or request.mode != MULTI_NODE:
+        return False
+    apart = why_no_endpoint(facts)
+    return all(facts[host].underlay is not None and host not in apart for host in placement.hosts)
+
+
+def _overlay(
+    network: Network,
     request: Request,
     placement: Placement,
     session_id: str,
-    hosts_facts: Mapping[str, HostFacts],
-    settings: Settings,
-    in_use: set[str],
-    most_on_a_host: int,
-    current: Plan | None,
-) -> tuple[Network | None, str]:
-    """Return the session's network (None for one replica) and the subnet of the egress network."""
-    id8 = session_id[:8]
-    kept = current if current is not None and current.session.id == session_id else None
-    old = kept.network if kept is not None else None
-    if kept is not None:
-        # The session itself uses its own networks, so they count as free.
-        in_use = outside(in_use, [kept.egress.subnet, *([old.subnet] if old else [])])
-    network = None
-    most = max(request.size, request.max_size or 0)
-    most_on_a_host = max(most_on_a_host, request.max_size or 0)
-    if most > 1:
-        subnet = _kept_subnet(old.subnet if old else None, most, settings, in_use)
-        if subnet is None:
-            subnet = choose_subnets(settings.subnet_pool, 1, most, in_use, session_id)[0]
-        in_use = in_use | {subnet}
-        network = Network(BRIDGE, f"cc-{id8}", subnet, INTERFACE, None, None, None, None, None)
-        # A session that may grow beyond its host has an overlay from the start: a bridge in use cannot become one.
-        apart = why_no_endpoint(hosts_facts)
-        knows_underlay = all(hosts_facts[host].underlay is not None and host not in apart for host in placement.hosts)
-        may_grow = request.max_size is not None and request.mode == MULTI_NODE and knows_underlay
-        if len(placement.hosts) > 1 or may_grow:
-            vni = old.vni if old else None
-            if vni is None:
-                taken = {vni for facts in hosts_facts.values() for vni in facts.vnis}
-                vni = choose_vni(settings.vni_pool, taken, session_id)
-            underlays = {host: hosts_facts[host].underlay for host in placement.hosts}
-            mtu, port, tunnel = overlay_mtu(underlays, request.encrypted), settings.vxlan_port, None
-            if request.encrypted:
-                tunnel = Tunnel(f"cct{id8}", mtu + VXLAN_OVERHEAD_IPV6, port)
-                port = _tunnel_port(request, session_id, hosts_facts, settings, old)
-            network = replace(network, driver=VXLAN, mtu=mtu, vni=vni, port=port, link=f"ccx{id8}", tunnel=tunnel)
-    egress = _kept_subnet(kept.egress.subnet if kept else None, most_on_a_host, settings, in_use)
-    if egress is None:
-        egress = choose_subnets(settings.subnet_pool, 1, most_on_a_host, in_use, session_id)[0]
-    return network, egress
-
-
-def _tunnel_port(
-    request: Request,
-    session_id: str,
-    hosts_facts: Mapping[str, HostFacts],
-    settings: Settings,
+    inputs: PlanInputs,
     old: Network | None,
-) -> int:
+) -> Network:
+    """Return the network as an overlay of the hosts. old: the session's present one, whose numbers it keeps."""
+    id8 = session_id[:8]
+    vni = old.vni if old else None
+    if vni is None:
+        taken = {vni for facts in inputs.facts.values() for vni in facts.vnis}
+        vni = choose_vni(inputs.settings.vni_pool, taken, session_id)
+    underlays = {host: inputs.facts[host].underlay for host in placement.hosts}
+    mtu, port, tunnel = overlay_mtu(underlays, request.encrypted), inputs.settings.vxlan_port, None
+    if request.encrypted:
+        tunnel = Tunnel(f"cct{id8}", mtu + VXLAN_OVERHEAD_IPV6, port)
+        port = _tunnel_port(request, session_id, inputs, old)
+    return replace(network, driver=VXLAN, mtu=mtu, vni=vni, port=port, link=f"ccx{id8}", tunnel=tunnel)
+
+
+def _tunnel_port(request: Request, session_id: str, inputs: PlanInputs, old: Network | None) -> int:
     """Return the UDP port of a session's tunnel: its present one, or else a port that no host has in use."""
     if old is not None and old.tunnel is not None and old.port is not None:
         return old.port
-    taken = {settings.vxlan_port, *(port.host_port for port in request.ports)}
-    taken.update(port.port for facts in hosts_facts.values() for port in facts.ports)
-    return choose_port(settings.encrypted_ports, taken, session_id)
+    taken = {inputs.settings.vxlan_port, *(port.host_port for port in request.ports)}
+    taken.update(port.port for facts in inputs.facts.values() for port in facts.ports)
+    return choose_port(inputs.settings.encrypted_ports, taken, session_id)
 
 
-def _kept_subnet(subnet: str | None, replicas: int, settings: Settings, in_use: Iterable[str]) -> str | None:
-    """The session's subnet, if a new choice would be of the same size and pool, and nothing else uses it."""
-    if subnet is None or subnet.partition("/")[2] != str(prefix_for(replicas)):
-        return None
-    return subnet if is_free(settings.subnet_pool, subnet, in_use) else None
+def _subnet(kept: str | None, replicas: int, settings: Settings, in_use: Iterable[str], session_id: str) -> str:
+    """Return a subnet for so many replicas: the one that the session has, or else a free one of the pool.
+
+    It is kept if a new choice would be of the same size and pool, and nothing else uses it.
+    """
+    same_size = kept is not None and kept.partition("/")[2] == str(prefix_for(replicas))
+    if kept is not None and same_size and is_free(settings.subnet_pool, kept, in_use):
+        return kept
+    return choose_subnets(settings.subnet_pool, 1, replicas, in_use, session_id)[0]
 
 
 def overlay_mtu(underlays: Mapping[str, Underlay | None], encrypted: bool = False) -> int:

@@ -11,25 +11,25 @@ rank and its address.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..model.claims import Claim
 from ..model.facts import HostFacts
 from ..model.fields import MULTI_NODE, SINGLE_NODE
-from ..model.plan import PinnedImage, Plan, Replica, read_plan
+from ..model.plan import PinnedImage, Plan, PlannedHost, Replica, read_plan
 from ..model.record import Record
 from ..model.request import Request, counts_of, with_counts
 from ..values.cpus import Pinned
 from ..values.errors import InvalidInput
 from ..values.resources import PINNED, Devices
 from .addressing import NOT_FOR_REPLICAS, choose_ssh_port
-from .build import entries_of, images_of, pin, planned_hosts
+from .build import Layout, PlanInputs, entries_of, images_of, pin, planned_hosts
 from .data import some_of
 from .ledger import CHANGE
 from .obstacles import obstacles, render_obstacles
-from .placement import Host, Shortfall, limited, place
+from .placement import Host, Placement, Shortfall, limited, place
 from .site import Settings
 
 
@@ -109,33 +109,38 @@ def find_places(
     hosts: the hosts that may be used, with what is free beside everything that is held, by this session too. The
     session's own hosts are tried first, then those of the same rack, of the same zone, then all. Raises InvalidInput.
     """
-    roles = {name: role for name, role, _index in request.replicas()}
-    counts: dict[str, int] = {}
-    for name in target.homeless:
-        counts[roles[name].name] = counts.get(roles[name].name, 0) + 1
+    role_of = {name: role.name for name, role, _index in request.replicas()}
+    counts = dict(Counter(role_of[name] for name in target.homeless))
     here = [name for name in plan.hosts if any(host.name == name for host in hosts)]
     wanted = replace(with_counts(request, counts), max_replicas_per_host=None, mode=MULTI_NODE)
     slots, blocked = _slots(plan, request, target, [host.name for host in hosts], hosts_facts)
     candidates = [limited(host, slots[host.name]) for host in hosts if host.name not in blocked]
-    shortfall: Shortfall | None = None
-    circles = _circles(candidates, here, topology_keys)
-    for circle in circles:
-        try:
-            found = place(wanted, circle, topology_keys, known_hosts)
-        except InvalidInput:
-            if circle is circles[-1]:
-                raise
-            continue  # farther hosts may be large enough where no near one ever is
-        if isinstance(found, Shortfall):
-            shortfall = found
-        else:
-            given = iter(found.assignments)
-            queues = {role.name: [next(given)[1] for _number in range(role.replicas)] for role in wanted.roles}
-            return {name: queues[roles[name].name].pop(0) for name in target.homeless}
-    if shortfall is None:
+    found = _place_near(wanted, _circles(candidates, here, topology_keys), topology_keys, known_hosts)
+    if found is None:
         why = " ".join([f"No host can take {some_of(target.homeless)}.", *render_obstacles(blocked)])
         raise InvalidInput.single("session_size", len(target.names), why)
-    return shortfall
+    if isinstance(found, Shortfall):
+        return found
+    given = iter(found.assignments)
+    places = {role.name: [next(given)[1] for _number in range(role.replicas)] for role in wanted.roles}
+    return {name: places[role_of[name]].pop(0) for name in target.homeless}
+
+
+def _place_near(
+    request: Request, circles: Sequence[Sequence[Host]], topology_keys: Sequence[str], known_hosts: Iterable[str] | None
+) -> Placement | Shortfall | None:
+    """Place a request in the first of *circles* that has room, or return why it fits in none; None without circles."""
+    found: Placement | Shortfall | None = None
+    for number, circle in enumerate(circles, 1):
+        try:
+            found = place(request, circle, topology_keys, known_hosts)
+        except InvalidInput:
+            if number == len(circles):
+                raise
+            continue  # farther hosts may be large enough where no near one ever is
+        if isinstance(found, Placement):
+            break
+    return found
 
 
 def _slots(
@@ -165,12 +170,15 @@ def _circles(hosts: Sequence[Host], here: Sequence[str], keys: Sequence[str]) ->
     used = [key for key in keys if any(key in label for label in labels.values())]
     circles = [[host for host in hosts if host.name in here]]
     for depth in range(len(used), 0, -1):
-        near = {tuple(labels[name].get(key, "") for key in used[:depth]) for name in here if name in labels}
-        circles.append(
-            [host for host in hosts if tuple(labels[host.name].get(key, "") for key in used[:depth]) in near]
-        )
+        group_of = {name: _group(label, used[:depth]) for name, label in labels.items()}
+        near = {group_of[name] for name in here if name in labels}
+        circles.append([host for host in hosts if group_of[host.name] in near])
     circles.append(list(hosts))
     return [circle for place_, circle in enumerate(circles) if circle and circle not in circles[:place_]]
+
+
+def _group(labels: Mapping[str, str], keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(labels.get(key, "") for key in keys)
 
 
 def growth_of(record: Record, hosts_facts: Mapping[str, HostFacts]) -> tuple[Request, dict[str, int], dict[str, str]]:
@@ -191,48 +199,27 @@ def changed_plan(
     request: Request,
     target: Target,
     homes: Mapping[str, str],
-    hosts_facts: Mapping[str, HostFacts],
-    settings: Settings,
-    free_devices: Mapping[str, Devices],
-    inventory: Mapping[str, Mapping[str, Any]],
+    inputs: PlanInputs,
     fenced: Collection[str] = (),
 ) -> Plan:
     """Return the plan in which the replicas of *target* that need a host have the host that *homes* gives them.
 
-    hosts_facts: at least for the hosts of *homes*. free_devices: by host the devices that no session holds. fenced:
-    lost hosts of the plan whose replicas move to others; whatever the session would accept from them is rejected from
-    now on.
+    inputs: with facts at least of the hosts of *homes*. fenced: lost hosts of the plan whose replicas move to others;
+    whatever the session would accept from them is rejected from now on.
     """
     old = {replica.name: replica for replica in plan.replicas}
-    host_of = {name: homes[name] if name in homes else old[name].host for name in target.names}
-    stay = [old[name] for name in target.names if name not in homes]
-    node_rank = {replica.host: replica.node_rank for replica in stay}
-    local_rank = {replica.name: replica.local_rank for replica in stay}
-    for name in target.homeless:
-        host = homes[name]
-        if host not in node_rank:
-            node_rank[host] = _lowest_free(node_rank.values())
-        local_rank[name] = _lowest_free(local_rank[other] for other in local_rank if host_of[other] == host)
+    stay = {name: old[name] for name in target.names if name not in homes}
+    layout = _layout(target, homes, stay)
     ssh_port = plan.ssh_port
     if "main1" in homes:
-        ssh_port = _ssh_port(plan, request, hosts_facts[homes["main1"]], settings)
-    pinned = pin(request, homes, hosts_facts, free_devices)
-    pinned.update(
-        {entry.name: Pinned(entry.devices[PINNED], entry.memory_nodes) for entry in stay if PINNED in entry.devices}
-    )
-    devices = _devices(request, target.names, host_of, {entry.name: entry for entry in stay}, free_devices)
-    entries = entries_of(
-        request, plan.session.id, host_of, node_rank, plan.network, devices, pinned, ssh_port, local_rank
-    )
-    # Replicas that stay come first, so that one of them writes the proof that folders are shared.
-    names = [host for host in plan.hosts if host in node_rank] + [host for host in node_rank if host not in plan.hosts]
-    known = [host for host in names if host in hosts_facts]
-    hosts = planned_hosts(request, known, node_rank, plan.network, entries, hosts_facts, inventory)
-    for host in names:
-        if host in plan.hosts:
-            replicas = tuple(entry.name for entry in entries if entry.host == host)
-            data = hosts[host].data if host in hosts else plan.hosts[host].data
-            hosts[host] = replace(plan.hosts[host], replicas=replicas, data=data)
+        ssh_port = _ssh_port(plan, request, inputs.facts[homes["main1"]], inputs.settings)
+    pinned = pin(request, homes, inputs.facts, inputs.free_devices)
+    for name, entry in stay.items():
+        if PINNED in entry.devices:
+            pinned[name] = Pinned(entry.devices[PINNED], entry.memory_nodes)
+    devices = _devices(request, layout.host_of, stay, inputs.free_devices)
+    entries = entries_of(request, plan.session.id, layout, plan.network, devices, pinned, ssh_port)
+    hosts = _hosts(plan, request, layout.node_rank, entries, inputs)
     used = images_of(entries)
     images = {
         reference: PinnedImage(pinned_image.digest, {host: pinned_image.ids.get(host) for host in used[reference]})
@@ -247,30 +234,61 @@ def changed_plan(
         session=session,
         request=request.to_dict(),
         ssh_port=ssh_port,
-        hosts={host: hosts[host] for host in names},
+        hosts=hosts,
         images=images,
         replicas=entries,
         fenced=tuple(sorted(address for address in still_fenced if address)),
     )
 
 
+def _layout(target: Target, homes: Mapping[str, str], stay: Mapping[str, Replica]) -> Layout:
+    """Return the places after a change: those that *stay* keep their numbers, and others get the lowest free ones."""
+    host_of = {name: homes[name] if name in homes else stay[name].host for name in target.names}
+    node_rank = {replica.host: replica.node_rank for replica in stay.values()}
+    local_rank = {name: replica.local_rank for name, replica in stay.items()}
+    for name in target.homeless:
+        host = homes[name]
+        if host not in node_rank:
+            node_rank[host] = _lowest_free(node_rank.values())
+        local_rank[name] = _lowest_free(local_rank[other] for other in local_rank if host_of[other] == host)
+    return Layout(host_of, node_rank, local_rank)
+
+
+def _hosts(
+    plan: Plan, request: Request, node_rank: Mapping[str, int], entries: Sequence[Replica], inputs: PlanInputs
+) -> dict[str, PlannedHost]:
+    """Return the parts of a changed plan for its hosts; one that had a part keeps it, except for replicas and data."""
+    # Replicas that stay come first, so that one of them writes the proof that folders are shared.
+    names = [host for host in plan.hosts if host in node_rank] + [host for host in node_rank if host not in plan.hosts]
+    known = [host for host in names if host in inputs.facts]
+    made = planned_hosts(request, known, node_rank, plan.network, entries, inputs)
+    hosts = {}
+    for host in names:
+        before = plan.hosts.get(host)
+        if before is None:
+            hosts[host] = made[host]
+        else:
+            replicas = tuple(entry.name for entry in entries if entry.host == host)
+            hosts[host] = replace(before, replicas=replicas, data=made[host].data if host in made else before.data)
+    return hosts
+
+
 def _devices(
-    request: Request,
-    names: Iterable[str],
-    host_of: Mapping[str, str],
-    stay: Mapping[str, Replica],
-    free_devices: Mapping[str, Devices],
+    request: Request, host_of: Mapping[str, str], stay: Mapping[str, Replica], free_devices: Mapping[str, Devices]
 ) -> dict[str, Devices]:
     """Return the devices of each host, in the order in which its replicas by their ranks have them or take them."""
     roles = {name: role for name, role, _index in request.replicas()}
     free = {host: {kind: list(given) for kind, given in devices} for host, devices in free_devices.items()}
     found: dict[str, dict[str, list[str]]] = {}
-    for name in names:
-        host = host_of[name]
+    for name, host in host_of.items():
         for kind, count in roles[name].resources.accelerators:
-            left = free.get(host, {}).get(kind, [])
-            own = list(stay[name].devices[kind]) if name in stay else [left.pop(0) for _number in range(count) if left]
-            found.setdefault(host, {}).setdefault(kind, []).extend(own)
+            given = found.setdefault(host, {}).setdefault(kind, [])
+            if name in stay:
+                given += stay[name].devices[kind]
+            else:
+                left = free.get(host, {}).get(kind, [])
+                given += left[:count]
+                del left[:count]
     return {host: tuple((kind, tuple(given)) for kind, given in devices.items()) for host, devices in found.items()}
 
 

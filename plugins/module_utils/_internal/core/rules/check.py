@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..model.decode import encode
 from ..model.fields import MULTI_NODE, SINGLE_NODE
@@ -19,7 +19,7 @@ from ..values.image_names import is_image_id, repository_of
 from ..values.parse import is_plain
 from ..values.paths import is_below
 from ..values.resources import PINNED, Devices, parse_devices
-from .build import INTERFACE, SCHEMA, VXLAN_OVERHEAD_IPV6, entries_of, images_of
+from .build import INTERFACE, SCHEMA, VXLAN_OVERHEAD_IPV6, Layout, entries_of, images_of
 from .data import READS, WRITES
 
 
@@ -74,12 +74,12 @@ def validate_plan(data: object) -> Plan:
 
 def _check_session(check: _Checker, plan: Plan, request: Request) -> None:
     """Check everything except the replicas."""
-    session, network, hosts = plan.session, plan.network, plan.hosts
+    session, hosts = plan.session, plan.hosts
     if not check.expect(is_session_id(session.id), "session.id", session.id, "a UUID"):
         return
     if not check.expect(bool(hosts), "hosts", list(hosts), "a mapping of the used hosts"):
         return
-    id8, multi = session.id[:8], len(hosts) > 1
+    multi = len(hosts) > 1
     check.equal("session.name", session.name, request.name)
     check.equal("session.requested_mode", session.requested_mode, request.mode)
     check.equal("session.mode", session.mode, MULTI_NODE if multi else SINGLE_NODE)
@@ -92,34 +92,40 @@ def _check_session(check: _Checker, plan: Plan, request: Request) -> None:
             check.expect(good, f"hosts.{name}.underlay_{key}", value, "text")
     if not check.problems:
         _check_proofs(check, hosts, request)
-    check.equal("egress.name", plan.egress.name, f"cc-{id8}-egress")
+    check.equal("egress.name", plan.egress.name, f"cc-{session.id[:8]}-egress")
     check.expect(_is_subnet(plan.egress.subnet), "egress.subnet", plan.egress.subnet, "an IPv4 network")
     port = plan.ssh_port
     if request.ssh_port is not None or not request.authorized_keys:
         check.equal("ssh_port", port, request.ssh_port)
     else:
         check.expect(_is_integer(port, 1, 65535), "ssh_port", port, "a port")
-    if network is None:
+    if plan.network is None:
         check.expect(request.size == 1, "network", None, "one where there are peers")
-        return
-    may_grow = request.max_size is not None or network.driver == VXLAN
+    else:
+        _check_network(check, plan.network, hosts, session.id[:8], request)
+
+
+def _check_network(
+    check: _Checker, network: Network, hosts: Mapping[str, PlannedHost], id8: str, request: Request
+) -> None:
+    is_overlay = network.driver == VXLAN
+    may_grow = request.max_size is not None or is_overlay
     check.expect(request.size > 1 or may_grow, "network", encode(network), "one where there are, or may be, peers")
     # On one host it is an overlay if the session may grow, or was larger.
-    allowed = (VXLAN,) if multi else (BRIDGE, VXLAN)
+    allowed = (VXLAN,) if len(hosts) > 1 else (BRIDGE, VXLAN)
     check.expect(network.driver in allowed, "network.driver", network.driver, " or ".join(allowed))
-    multi = network.driver == VXLAN
     check.equal("network.name", network.name, f"cc-{id8}")
     check.equal("network.interface", network.interface, INTERFACE)
-    check.equal("network.link", network.link, f"ccx{id8}" if multi else None)
+    check.equal("network.link", network.link, f"ccx{id8}" if is_overlay else None)
     check.expect(_is_subnet(network.subnet), "network.subnet", network.subnet, "an IPv4 network")
     for key, number, most in (
         ("mtu", network.mtu, 65535),
         ("vni", network.vni, 2**24 - 1),
         ("port", network.port, 65535),
     ):
-        good = _is_integer(number, 1, most) if multi else number is None
-        check.expect(good, f"network.{key}", number, f"a number up to {most}" if multi else "none")
-    _check_tunnel(check, network, hosts, id8, multi and request.encrypted)
+        good = _is_integer(number, 1, most) if is_overlay else number is None
+        check.expect(good, f"network.{key}", number, f"a number up to {most}" if is_overlay else "none")
+    _check_tunnel(check, network, hosts, id8, is_overlay and request.encrypted)
 
 
 def _check_tunnel(
@@ -169,43 +175,54 @@ def _check_proofs(check: _Checker, hosts: Mapping[str, PlannedHost], request: Re
 
 def _check_replicas(check: _Checker, plan: Plan, request: Request) -> None:
     """Make the entries again from request, hosts and network, and compare."""
-    replicas, hosts = plan.replicas, plan.hosts
-    names = [replica.name for replica in replicas]
-    # Replicas that came while the session ran come last, whatever their role.
-    if not check.names("replicas", names, [name for name, role, index in request.replicas()]):
+    if not _check_names(check, plan.replicas, request) or not _check_places(check, plan.replicas, plan.hosts):
         return
-    if not check.equal("replicas", len(names), len(set(names))) or not check.equal("replicas", names[0], "main1"):
-        return
-    for replica in replicas:
-        if not check.expect(replica.host in hosts, f"host of {replica.name}", replica.host, "one of its hosts"):
-            return
-    ranks = {replica.host: replica.node_rank for replica in replicas}
-    good = set(ranks) == set(hosts) and len(set(ranks.values())) == len(hosts) and min(ranks.values()) >= 0
-    if not check.expect(good, "node_rank", sorted(ranks.values()), "one number a host"):
-        return
-    places = [(replica.host, replica.local_rank) for replica in replicas]
-    # Replicas that stay keep their numbers, so there may be gaps, and numbers higher than the count of replicas left.
-    good = len(set(places)) == len(places) and all(place >= 0 for _host, place in places)
-    if not check.expect(good, "local_rank", [place for _host, place in places], "another number for each on a host"):
-        return
-    host_of = {replica.name: replica.host for replica in replicas}
-    local = {replica.name: replica.local_rank for replica in replicas}
+    layout = Layout(
+        {replica.name: replica.host for replica in plan.replicas},
+        {replica.host: replica.node_rank for replica in plan.replicas},
+        {replica.name: replica.local_rank for replica in plan.replicas},
+    )
     try:
-        devices, pinned = _devices_by_host(replicas, hosts), _pinned_in(request, replicas)
-        entries = entries_of(
-            request, plan.session.id, host_of, ranks, plan.network, devices, pinned, plan.ssh_port, local
-        )
+        devices, pinned = _devices_by_host(plan.replicas, plan.hosts), _pinned_in(request, plan.replicas)
+        entries = entries_of(request, plan.session.id, layout, plan.network, devices, pinned, plan.ssh_port)
     except ValueError as error:
         check.problems.append(str(error))
         return
-    for replica, wanted in zip(replicas, entries):
+    for replica, wanted in zip(plan.replicas, entries):
         if replica != wanted:
             found = encode(replica)
             for key, value in encode(wanted).items():
                 check.equal(f"replica {wanted.name}.{key}", found[key], value)
-    for name, host in hosts.items():
-        check.equal(f"hosts.{name}.replicas", list(host.replicas), [n for n in names if host_of[n] == name])
+    for name, host in plan.hosts.items():
+        there = [replica.name for replica in plan.replicas if replica.host == name]
+        check.equal(f"hosts.{name}.replicas", list(host.replicas), there)
     _check_images(check, plan.images, images_of(entries))
+
+
+def _check_names(check: _Checker, replicas: Sequence[Replica], request: Request) -> bool:
+    """Check that the replicas are those of the request; return whether they are."""
+    names = [replica.name for replica in replicas]
+    # Replicas that came while the session ran come last, whatever their role.
+    return (
+        check.names("replicas", names, [name for name, role, index in request.replicas()])
+        and check.equal("replicas", len(names), len(set(names)))
+        and check.equal("replicas", names[0], "main1")
+    )
+
+
+def _check_places(check: _Checker, replicas: Sequence[Replica], hosts: Collection[str]) -> bool:
+    """Check the hosts of replicas and the numbers that follow from them; return whether they are good."""
+    for replica in replicas:
+        if not check.expect(replica.host in hosts, f"host of {replica.name}", replica.host, "one of its hosts"):
+            return False
+    ranks = {replica.host: replica.node_rank for replica in replicas}
+    good = set(ranks) == set(hosts) and len(set(ranks.values())) == len(hosts) and min(ranks.values()) >= 0
+    if not check.expect(good, "node_rank", sorted(ranks.values()), "one number a host"):
+        return False
+    places = [(replica.host, replica.local_rank) for replica in replicas]
+    # Replicas that stay keep their numbers, so there may be gaps, and numbers higher than the count of replicas left.
+    good = len(set(places)) == len(places) and all(place >= 0 for _host, place in places)
+    return check.expect(good, "local_rank", [place for _host, place in places], "another number for each on a host")
 
 
 def _check_images(check: _Checker, images: Mapping[str, PinnedImage], used: Mapping[str, Sequence[str]]) -> None:

@@ -148,40 +148,30 @@ def _slurm_job(session_id: str, replicas: Sequence[str]) -> dict[str, str]:
 
 def replica_environment(
     session: SessionEnvironment,
-    *,
-    replica: str,
-    role: str,
-    index: int,
-    rank: int,
-    local_rank: int,
-    node_rank: int,
-    kernel_id: str,
-    host: str,
-    devices: Mapping[str, Sequence[str]] | None = None,
+    replica: Replica,
     user: Mapping[str, str] | None = None,
     single_copy: bool = True,
 ) -> dict[str, str]:
     """Return every variable of one replica, the user's own included.
 
-    index: one-based in the role. rank: zero-based in the session. local_rank: zero-based among the session's
-    replicas on the same host. node_rank: zero-based index of that host, main's host being 0. host: inventory name.
-    devices: what the replica has by name, by class. single_copy: whether its processes may read each other's memory.
+    single_copy: whether its processes may read each other's memory.
     ``BACKENDAI_CLUSTER_LOCAL_RANK`` is the global rank, as in Backend.AI, whatever its name suggests.
     Raises ValueError if a user's variable takes a name of the contract (a request is checked long before).
     """
     taken = sorted(CONTRACT_NAMES.intersection(user or {}))
     if taken:
         raise ValueError("{} is set by the collection and cannot be set by the user.".format(", ".join(taken)))
+    rank = str(replica.rank)
     environment = {
         **session._advice,
-        "PET_NODE_RANK": str(rank),
-        "PET_NPROC_PER_NODE": str(processes(devices or {})),
-        **(dict.fromkeys(("SLURM_PROCID", "SLURM_NODEID"), str(rank)) if session.slurm else {}),
-        **({"SLURMD_NODENAME": replica} if session.slurm else {}),
+        "PET_NODE_RANK": rank,
+        "PET_NPROC_PER_NODE": str(processes(replica.devices)),
+        **(dict.fromkeys(("SLURM_PROCID", "SLURM_NODEID"), rank) if session.slurm else {}),
+        **({"SLURMD_NODENAME": replica.name} if session.slurm else {}),
         **({} if single_copy else NO_SINGLE_COPY),
         **(user or {}),
     }
-    names = [name for device_names in (devices or {}).values() for name in device_names]
+    names = [name for device_names in replica.devices.values() for name in device_names]
     cards = sum(is_nvidia_uuid(name) or name.startswith("nvidia.com/") for name in names)
     if cards:
         # CUDA numbers a container's GPUs from 0 on; some programs read only numbers. Users may narrow the list down.
@@ -189,16 +179,16 @@ def replica_environment(
     environment.update(session._shared)
     environment.update(
         {
-            "BACKENDAI_CLUSTER_HOST": replica,
-            "BACKENDAI_CLUSTER_IDX": str(index),
-            "BACKENDAI_CLUSTER_ROLE": role,
-            "BACKENDAI_CLUSTER_LOCAL_RANK": str(rank),
-            "BACKENDAI_KERNEL_ID": kernel_id,
-            "WORLD_RANK": str(rank),
-            "RANK": str(rank),
-            "LOCAL_RANK": str(local_rank),
-            "NODE_RANK": str(node_rank),
-            "CLUSTER_COMPUTE_HOST": host,
+            "BACKENDAI_CLUSTER_HOST": replica.name,
+            "BACKENDAI_CLUSTER_IDX": str(replica.index),
+            "BACKENDAI_CLUSTER_ROLE": replica.role,
+            "BACKENDAI_CLUSTER_LOCAL_RANK": rank,
+            "BACKENDAI_KERNEL_ID": replica.kernel_id,
+            "WORLD_RANK": rank,
+            "RANK": rank,
+            "LOCAL_RANK": str(replica.local_rank),
+            "NODE_RANK": str(replica.node_rank),
+            "CLUSTER_COMPUTE_HOST": replica.host,
             "NVIDIA_VISIBLE_DEVICES": ",".join(filter(is_nvidia_uuid, names)) or NO_CARD,
             "TF_CONFIG": f'{{"cluster": {session._tf_cluster}, "task": {{"type": "worker", "index": {rank}}}}}',
         }
@@ -240,20 +230,7 @@ def environments(
     )
     user = {role["name"]: role["env"] for role in request["roles"]}
     return {
-        replica.name: replica_environment(
-            session,
-            replica=replica.name,
-            role=replica.role,
-            index=replica.index,
-            rank=replica.rank,
-            local_rank=replica.local_rank,
-            node_rank=replica.node_rank,
-            kernel_id=replica.kernel_id,
-            host=host,
-            devices=replica.devices,
-            user=user[replica.role],
-            single_copy=single_copy(replica),
-        )
+        replica.name: replica_environment(session, replica, user[replica.role], single_copy(replica))
         for replica in plan.on(host)
     }
 

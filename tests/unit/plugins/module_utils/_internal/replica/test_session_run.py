@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import (
@@ -30,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     slurm_of_run,
     slurm_place,
 )
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 NAMES = ["main1", "sub1", "sub2"]
 DRIVER = """
@@ -292,9 +292,9 @@ def test_ranks_are_those_of_the_run() -> None:
 
 def test_slurm_tells_of_the_session_as_the_session_does() -> None:
     session = SessionEnvironment("0" * 32, "multi-node", (*NAMES,), (("main", 1), ("sub", 2)), 4000, None, slurm=True)
-    place: dict[str, Any] = {"index": 1, "local_rank": 0, "node_rank": 0, "kernel_id": "k", "host": "h"}
-    for rank, name in enumerate(NAMES):
-        own = replica_environment(session, replica=name, role=name[:-1], rank=rank, **place)
+    plan = typed_plan({"replicas": [{"name": name, "rank": rank} for rank, name in enumerate(NAMES)]})
+    for replica in plan.replicas:
+        own = replica_environment(session, replica)
         placed = {key: value for key, value in own.items() if key.startswith("SLURM_") and key != "SLURM_JOB_ID"}
         assert slurm_place(own["TF_CONFIG"]) == placed
         assert placed["SLURM_TASKS_PER_NODE"] == "1(x3)"

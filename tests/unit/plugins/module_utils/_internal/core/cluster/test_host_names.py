@@ -32,7 +32,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     started,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
+    PlanInputs,
+    build_plan,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
     hosts_from_facts,
 )
@@ -59,7 +62,7 @@ def session() -> Record:
     """Return the record of a session that runs on h1 and h2, and waits to grow there."""
     idle = typed({f"h{number}": facts(number=number) for number in (1, 2)})
     wanted = request(size=2, hosts=["h1", "h2"])
-    plan = build_plan(wanted, placed(wanted, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    plan = build_plan(wanted, placed(wanted, hosts_from_facts(idle, {})), SESSION, PlanInputs(idle, Settings()))
     record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
     return replace(record, growth=Growth(request(size=4, hosts=["h1", "h2"]).to_dict(), 1))
 

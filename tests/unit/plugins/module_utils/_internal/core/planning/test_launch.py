@@ -48,7 +48,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     ChangePlanner,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import ADMIN, Asker
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
+    PlanInputs,
+    build_plan,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
     hosts_from_facts,
 )
@@ -116,7 +119,7 @@ def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(st
     wanted = request(size=3)
     idle = {"h1": host(), "h2": host(number=2)}
     found = placed(wanted, hosts_from_facts(typed(idle), {}))
-    plan = build_plan(wanted, found, SESSION, typed(idle), Settings())
+    plan = build_plan(wanted, found, SESSION, PlanInputs(typed(idle), Settings()))
     claims = claims_of(plan)
     record = prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan))
     done = Reservation(claims["h1"], COMMITTED, "boot", None)
@@ -159,7 +162,7 @@ def test_what_only_another_host_says_is_compared_with_what_the_site_grants(known
     claimed = {key: {"cluster_compute_accelerators": {"gpu": ["/dev/sda"]}} for key in idle}
     hosts = hosts_from_facts(typed(idle), claimed)
     free = {each.name: each.free_devices for each in hosts}
-    plan = build_plan(wanted, placed(wanted, hosts), SESSION, typed(idle), Settings(), free_devices=free)
+    plan = build_plan(wanted, placed(wanted, hosts), SESSION, PlanInputs(typed(idle), Settings(), free))
     record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
     own = [] if known == "nothing" else [replace(record, revision=1) if known == "an older one" else record]
     launch = planner(wanted, h1=host(record), h2=host(*own, number=2))
@@ -185,7 +188,9 @@ def test_a_host_whose_default_runtime_has_changed_is_left_out() -> None:
 def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
     idle = {"h1": host()}
     before = request(authorized_keys=KEYS[0])
-    plan = build_plan(before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = build_plan(
+        before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, PlanInputs(typed(idle), Settings())
+    )
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     settings: dict[str, dict[str, Any]] = {
@@ -211,7 +216,9 @@ def test_no_session_is_launched_where_hosts_have_changed_their_names(queued: boo
     """Before anything is cleaned up, and without a session from the queue leaving it."""
     idle = {"h1": host()}
     before = request(name="demo")
-    plan = build_plan(before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = build_plan(
+        before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, PlanInputs(typed(idle), Settings())
+    )
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
     for wanted in (before, request(name="other")):
@@ -232,7 +239,9 @@ def test_a_port_of_the_site_is_refused_before_anything_is_placed() -> None:
 def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> None:
     idle = {"h1": host()}
     before = request(size=2, cpus="0.5", memory="256m", env={"GREETING": "hello"})
-    plan = build_plan(before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = build_plan(
+        before, placed(before, hosts_from_facts(typed(idle), {})), SESSION, PlanInputs(typed(idle), Settings())
+    )
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     wanted = request(size=1, cpus="0.5", memory="128m", env={"GREETING": "s3cret"})
@@ -249,7 +258,9 @@ def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> 
 def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path) -> None:
     idle = {"h1": host()}
     wanted = request(image_archive=str(tmp_path / "gone.tar"))
-    plan = build_plan(wanted, placed(wanted, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = build_plan(
+        wanted, placed(wanted, hosts_from_facts(typed(idle), {})), SESSION, PlanInputs(typed(idle), Settings())
+    )
     plan = replace(plan, images={"busybox": PinnedImage(None, {"h1": IMAGE})})
     record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
@@ -314,7 +325,9 @@ def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str)
 def running(wanted: Request, **others: Any) -> tuple[Record, dict[str, Any]]:
     """Return the record of a session of alice's that runs, and its host."""
     idle = {"h1": host()}
-    plan = build_plan(wanted, placed(wanted, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    plan = build_plan(
+        wanted, placed(wanted, hosts_from_facts(typed(idle), {})), SESSION, PlanInputs(typed(idle), Settings())
+    )
     record = started(prepared(new_record(SESSION, "alice", wanted.to_dict(), **others), encode(plan)))
     return record, host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)])
 

@@ -10,7 +10,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Request,
     parse_request,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
+    PlanInputs,
+    build_plan,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
     hosts_from_facts,
 )
@@ -82,4 +85,6 @@ def make_plan(request=None, facts=None, session_id=SESSION, current=None, site=N
     request = make_request(size=4, cpus=2) if request is None else request
     facts = make_facts(paths={m.source: path_facts(m.source) for m in request.mounts}) if facts is None else facts
     placement = placed(request, hosts_from_facts(typed(facts), {}, request.name))
-    return build_plan(request, placement, session_id, typed(facts), site or Settings(), current, inventory=ALLOWED)
+    return build_plan(
+        request, placement, session_id, PlanInputs(typed(facts), site or Settings(), inventory=ALLOWED), current
+    )

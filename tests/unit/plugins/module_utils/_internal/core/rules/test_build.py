@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
     SCHEMA,
+    PlanInputs,
     build_plan,
     overlay_mtu,
 )
@@ -146,7 +147,11 @@ def test_an_encrypted_session_has_a_tunnel_where_it_spans_hosts():
     with pytest.raises(PoolExhausted, match="has no free port left"):  # overlays in plain have it
         make_plan(request, facts, site=Settings(vxlan_port=61003, encrypted_ports="61003-61003"))
     again = build_plan(
-        request, placed(request, hosts_from_facts(typed(facts), {})), SESSION, typed(facts), Settings(), plan
+        request,
+        placed(request, hosts_from_facts(typed(facts), {})),
+        SESSION,
+        PlanInputs(typed(facts), Settings()),
+        plan,
     )
     assert again.network is not None
     assert again.network.port == 61003
@@ -361,7 +366,7 @@ def test_pinned_replicas_get_whole_cores_and_the_memory_of_their_nodes():
         request = make_request(roles=roles, pin_cpus=True, **more)
         hosts = hosts_from_facts(typed(facts), {})
         found = placed(request, hosts)
-        plan = build_plan(request, found, SESSION, typed(facts), Settings(), free_devices={"h1": hosts[0].free_devices})
+        plan = build_plan(request, found, SESSION, PlanInputs(typed(facts), Settings(), {"h1": hosts[0].free_devices}))
         validate_plan(encode(plan))
         assert sorted(name for _kind, names in claims_of(plan)["h1"].devices for name in names) == sorted(
             cpu for replica in plan.replicas for cpu in replica.devices[PINNED]
@@ -440,7 +445,7 @@ def test_pinned_replicas_get_whole_cores_and_the_memory_of_their_nodes():
     request = make_request(roles=roles, pin_cpus=True)
     hosts = hosts_from_facts(typed(facts), {})
     free = {"h1": hosts[0].free_devices}
-    plan = build_plan(request, placed(request, hosts), SESSION, typed(facts), Settings(), free_devices=free)
+    plan = build_plan(request, placed(request, hosts), SESSION, PlanInputs(typed(facts), Settings(), free))
     for key, value, problem in (
         ("devices", {PINNED: ["1", "5"]}, "There are 2 pinned CPUs of main1 where at least 3 are expected."),
         ("memory_nodes", ["0"], "replicas[0].memory_nodes[0] is '0', where a whole number is expected."),
@@ -462,7 +467,7 @@ def test_replicas_get_certain_devices_in_rank_order():
         typed(facts), {"h1": {"cluster_compute_accelerators": {"gpu": names}, "cluster_compute_cpus": 3}}
     )
     free = {"h1": hosts[0].free_devices}
-    plan = build_plan(request, placed(request, hosts), SESSION, typed(facts), Settings(), free_devices=free)
+    plan = build_plan(request, placed(request, hosts), SESSION, PlanInputs(typed(facts), Settings(), free))
     assert [replica.devices for replica in plan.replicas] == [
         {"gpu": ("/dev/a",), PINNED: ("2",)},
         {"gpu": ("/dev/b+/dev/c",), PINNED: ("1",)},

@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Request,
     parse_request,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import PlanInputs
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
     hosts_from_facts,
 )
@@ -87,7 +88,7 @@ def change(plan: Plan, request: Request, facts, evicted=(), lost_hosts=(), keys=
     assert not isinstance(homes, Shortfall), homes
     free = {host.name: host.free_devices for host in hosts_from_facts(there, inventory or {})}
     fenced = [address for host in lost_hosts if (address := plan.hosts[host].underlay_address)]
-    return changed_plan(plan, request, target, homes, there, Settings(), free, inventory or {}, fenced)
+    return changed_plan(plan, request, target, homes, PlanInputs(there, Settings(), free, inventory or {}), fenced)
 
 
 def kept(before: Plan, after: Plan, moved=()) -> None:
@@ -372,7 +373,7 @@ def test_any_series_of_changes_is_a_series_of_good_plans(data):
             size = len(plan.replicas)
             continue
         fenced = [address for host in lost_hosts if (address := plan.hosts[host].underlay_address)]
-        after = changed_plan(plan, request, target, homes, there, Settings(), {}, {}, fenced)
+        after = changed_plan(plan, request, target, homes, PlanInputs(there, Settings()), fenced)
         kept(plan, after, moved)
         used: dict[str, int] = {}
         for entry in after.replicas:

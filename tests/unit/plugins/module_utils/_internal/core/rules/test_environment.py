@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import (
     MAXIMUM_ROLE_NAME,
     MAXIMUM_SIZE,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import (
     ADVICE_NAMES,
     NO_SINGLE_COPY,
@@ -37,6 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     MAXIMUM_ENVIRONMENT_STRING,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import PINNED
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,9 +52,15 @@ def session(
     return SessionEnvironment(SESSION, "multi-node", replicas, roles, 12345, interface)
 
 
-def main1(**others) -> dict[str, str]:
-    where = {"index": 1, "rank": 0, "local_rank": 0, "node_rank": 0, "kernel_id": SESSION, "host": "node-a", **others}
-    return replica_environment(session(), replica="main1", role="main", **where)
+def replica(**fields) -> Replica:
+    return typed_plan({"replicas": [fields]}).replicas[0]
+
+
+MAIN1 = replica(name="main1", role="main", index=1, kernel_id=SESSION, host="node-a")
+
+
+def main1(devices=None, user=None) -> dict[str, str]:
+    return replica_environment(session(), replace(MAIN1, devices=devices or {}), user)
 
 
 def test_the_documented_examples_of_main1():
@@ -101,28 +109,16 @@ def test_who_may_read_the_memory_of_another_process(capabilities, is_filtered, s
 
 def test_open_mpi_reads_no_memory_of_others_only_where_it_may_not_and_the_user_says_nothing():
     name = "OMPI_MCA_btl_vader_single_copy_mechanism"
-    place = {"replica": "main1", "role": "main", "index": 1, "rank": 0, "local_rank": 0, "node_rank": 0}
-    own: dict[str, Any] = {**place, "kernel_id": SESSION, "host": "node-a"}
     assert NO_SINGLE_COPY.keys() <= ADVICE_NAMES
-    assert not NO_SINGLE_COPY.keys() & replica_environment(session(), **own).keys()
-    assert replica_environment(session(), **own, single_copy=False).items() >= NO_SINGLE_COPY.items()
-    chosen = replica_environment(session(), **own, single_copy=False, user={name: "knem"})
+    assert not NO_SINGLE_COPY.keys() & replica_environment(session(), MAIN1).keys()
+    assert replica_environment(session(), MAIN1, single_copy=False).items() >= NO_SINGLE_COPY.items()
+    chosen = replica_environment(session(), MAIN1, single_copy=False, user={name: "knem"})
     assert (chosen[name], chosen["OMPI_MCA_smsc"]) == ("knem", "^cma")
 
 
 def test_all_of_a_sub_exactly():
-    environment = replica_environment(
-        session(),
-        replica="sub2",
-        role="sub",
-        index=2,
-        rank=2,
-        local_rank=1,
-        node_rank=1,
-        kernel_id=SUB2,
-        host="node-b",
-        user={"DATA": "/data"},
-    )
+    sub2 = replica(name="sub2", role="sub", index=2, rank=2, local_rank=1, node_rank=1, kernel_id=SUB2, host="node-b")
+    environment = replica_environment(session(), sub2, {"DATA": "/data"})
     assert environment == {
         "DATA": "/data",
         "NVIDIA_VISIBLE_DEVICES": "void",
@@ -174,16 +170,8 @@ def test_where_it_is_asked_for_each_replica_is_a_task_of_a_job_of_slurm() -> Non
     session = SessionEnvironment(
         SESSION, "multi-node", ("main1", "sub1", "sub2"), (("main", 1), ("sub", 2)), 4000, "eth1", True
     )
-    given: dict[str, Any] = {
-        "role": "sub",
-        "index": 2,
-        "rank": 2,
-        "local_rank": 0,
-        "node_rank": 1,
-        "kernel_id": SUB2,
-        "host": "h",
-    }
-    environment = replica_environment(session, replica="sub2", **given)
+    sub2 = replica(name="sub2", role="sub", index=2, rank=2, node_rank=1, kernel_id=SUB2, host="h")
+    environment = replica_environment(session, sub2)
     assert {name: value for name, value in environment.items() if name in SLURM_NAMES} == {
         "SLURM_JOB_ID": str(int(SESSION[:7], 16)),
         "SLURM_JOB_NODELIST": "main1,sub1,sub2",
@@ -208,22 +196,13 @@ def test_where_it_is_asked_for_each_replica_is_a_task_of_a_job_of_slurm() -> Non
     assert not {"SLURM_JOBID", "SLURM_NODELIST", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"} & set(
         environment
     )
-    own = replica_environment(session, replica="sub2", user={"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}, **given)
+    own = replica_environment(session, sub2, {"SLURM_NTASKS": "1", "SLURM_PROCID": "0"})
     assert (own["SLURM_NTASKS"], own["SLURM_PROCID"], own["SLURM_NODEID"]) == ("1", "0", "2")
 
 
 def test_one_replica_has_no_interface_to_pin():
-    environment = replica_environment(
-        SessionEnvironment(SESSION, "single-node", ("main1",), (("main", 1),), 4000, None),
-        replica="main1",
-        role="main",
-        index=1,
-        rank=0,
-        local_rank=0,
-        node_rank=0,
-        kernel_id=SESSION,
-        host="node-a",
-    )
+    alone = SessionEnvironment(SESSION, "single-node", ("main1",), (("main", 1),), 4000, None)
+    environment = replica_environment(alone, MAIN1)
     assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES - {
         *INTERFACE_NAMES,
         TRIM_DOMAINS,
@@ -273,9 +252,8 @@ def test_the_longest_strings_fit_what_linux_takes():
     longest = SessionEnvironment(
         SESSION, "multi-node", names, (("r" * MAXIMUM_ROLE_NAME, MAXIMUM_SIZE),), 65535, "eth1"
     )
-    environment = replica_environment(
-        longest, replica=names[-1], role="r", index=1, rank=4095, local_rank=0, node_rank=0, kernel_id=SUB2, host="h"
-    )
+    last = replica(name=names[-1], role="r", index=1, rank=4095, kernel_id=SUB2, host="h")
+    environment = replica_environment(longest, last)
     assert max(len(f"{name}={value}") for name, value in environment.items()) <= MAXIMUM_ENVIRONMENT_STRING
 
 
@@ -342,15 +320,7 @@ def test_no_file_with_a_nul():
     ],
 )
 def test_cards_that_a_replica_sees(devices, user, nvidia, cuda):
-    where: dict[str, Any] = {
-        "index": 1,
-        "rank": 0,
-        "local_rank": 0,
-        "node_rank": 0,
-        "kernel_id": SESSION,
-        "host": "node-a",
-    }
-    environment = replica_environment(session(), replica="main1", role="main", devices=devices, user=user, **where)
+    environment = main1(devices, user)
     assert (environment["NVIDIA_VISIBLE_DEVICES"], environment.get("CUDA_VISIBLE_DEVICES")) == (nvidia, cuda)
 
 

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
+    PlanInputs,
+    build_plan,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
     hosts_from_facts,
 )
@@ -43,9 +46,7 @@ def plain_plan() -> dict[str, Any]:
     placement = place(wanted, hosts)
     assert isinstance(placement, Placement), placement
     free = {host.name: host.free_devices for host in hosts}
-    plan = build_plan(
-        wanted, placement, SESSION, typed(facts), Settings(), free_devices=free, inventory={"h1": INVENTORY}
-    )
+    plan = build_plan(wanted, placement, SESSION, PlanInputs(typed(facts), Settings(), free, {"h1": INVENTORY}))
     return dict(encode(plan))
 
 

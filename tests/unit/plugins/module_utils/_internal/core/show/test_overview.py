@@ -29,7 +29,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Request,
     parse_request,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
+    PlanInputs,
+    build_plan,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.capacity import (
     hosts_from_facts,
 )
@@ -88,7 +91,7 @@ def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[s
     placement = place(request, hosts)
     assert isinstance(placement, Placement)
     free = {host.name: host.free_devices for host in hosts}
-    plan = build_plan(request, placement, session_id, typed(facts), Settings(), free_devices=free)
+    plan = build_plan(request, placement, session_id, PlanInputs(typed(facts), Settings(), free))
     record = started(prepared(new_record(session_id, "alice", request.to_dict()), encode(plan)))
     claims = claims_of(plan)
     for name, reported in facts.items():

@@ -21,7 +21,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     started,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
+    PlanInputs,
+    build_plan,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.placement import (
     Capacity,
     Host,
@@ -57,7 +60,10 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
     assert isinstance(placement, Placement)
     underlay = {"address": "192.0.2.1", "interface": "eth0", "mtu": 1500}
     plan = build_plan(
-        request, placement, SESSION, typed({host.name: {"underlay": underlay} for host in members}), Settings()
+        request,
+        placement,
+        SESSION,
+        PlanInputs(typed({host.name: {"underlay": underlay} for host in members}), Settings()),
     )
     record = new_record(SESSION, "alice", request.to_dict())
     if waited:
