@@ -119,20 +119,27 @@ def mount_problems(
     request: Request, hosts: Sequence[str], facts: Mapping[str, HostFacts], inventory: Mapping[str, Any]
 ) -> list[Problem]:
     """Return what is wrong with the mounts on *hosts*: the first thing of each mount. Raises InvalidInput."""
-    problems = []
-    for mount in {(mount.source, mount.volume): mount for mount in request.mounts}.values():
-        for judge in _PATH_RULES if mount.source is not None else _VOLUME_RULES:
-            found: dict[str, list[str]] = {}
-            for host in hosts:
-                message = judge(mount, host, facts[host], inventory)
-                if message:
-                    found.setdefault(message, []).append(host)
-            for message, where in found.items():
-                named = message.format(hosts=some_of(where))
-                problems.append(Problem(VARIABLE, mount.source or mount.volume, named))
-            if found:
-                break
-    return problems
+    different = {(mount.source, mount.volume): mount for mount in request.mounts}
+    return [
+        Problem(VARIABLE, mount.source or mount.volume, message.format(hosts=some_of(where)))
+        for mount in different.values()
+        for message, where in _first_broken_rule(mount, hosts, facts, inventory).items()
+    ]
+
+
+def _first_broken_rule(
+    mount: Mount, hosts: Sequence[str], facts: Mapping[str, HostFacts], inventory: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    """Return the hosts by message, for the first rule that a mount breaks on any host."""
+    for judge in _PATH_RULES if mount.source is not None else _VOLUME_RULES:
+        found: dict[str, list[str]] = {}
+        for host in hosts:
+            message = judge(mount, host, facts[host], inventory)
+            if message:
+                found.setdefault(message, []).append(host)
+        if found:
+            return found
+    return {}
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -268,31 +275,40 @@ def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str,
     """Return why paths cannot be the same on the *hosts* of a session, as far as the facts show."""
     problems: dict[str, Problem] = {}
     for mount in request.mounts:
-        if mount.source is None or mount.shared is False or len(hosts) < 2:
-            continue
-        by_kind: dict[str, list[str]] = {}
-        for host in hosts:
-            by_kind.setdefault(_path(facts[host], mount).kind, []).append(host)
-        message = ""
-        if len(by_kind) > 1:
-            words = [f"{kind} on {some_of(where)}" for kind, where in by_kind.items()]
-            message = f"It is not the same on the hosts of the session: {', '.join(words)}."
-        elif "file" in by_kind and mount.shared:
-            message = "Only folders can be proven to be the same. Leave shared out, or mount the folder."
-        elif "file" not in by_kind and _writer(mount, hosts, facts) is None:
-            found = {
-                (path_facts.filesystem, path_facts.origin, path_facts.inode)
-                for path_facts in (_path(facts[host], mount) for host in hosts)
-            }
-            if len(found) > 1 or next(iter(found))[0] not in NETWORK_FILESYSTEMS:
-                message = (
-                    f"No host of the session can write there ({some_of(hosts)}), and they mount no file system of the "
-                    "network from the same place, so it cannot be proven that it is the same folder."
-                )
-        if message:
+        if mount.source is not None and _is_to_be_shared(mount, hosts):
+            message = _why_not_shared(mount, hosts, facts)
             more = "" if mount.shared else f" {LOCAL_HINT}"
-            problems[mount.source] = Problem(VARIABLE, mount.source, message + more)
+            if message:
+                problems[mount.source] = Problem(VARIABLE, mount.source, message + more)
     return list(problems.values())
+
+
+def _is_to_be_shared(mount: Mount, hosts: Sequence[str]) -> bool:
+    """Tell whether a mounted path has to be the same on all hosts of a session, if it is a folder."""
+    return mount.shared is not False and len(hosts) > 1
+
+
+def _why_not_shared(mount: Mount, hosts: Sequence[str], facts: Mapping[str, HostFacts]) -> str:
+    """Return why a path is not the same on *hosts*, or why that cannot be proven; empty if it can."""
+    by_kind: dict[str, list[str]] = {}
+    for host in hosts:
+        by_kind.setdefault(_path(facts[host], mount).kind, []).append(host)
+    if len(by_kind) > 1:
+        words = [f"{kind} on {some_of(where)}" for kind, where in by_kind.items()]
+        return f"It is not the same on the hosts of the session: {', '.join(words)}."
+    if "file" in by_kind:
+        why = "Only folders can be proven to be the same. Leave shared out, or mount the folder."
+        return why if mount.shared else ""
+    if _writer(mount, hosts, facts) is not None:
+        return ""
+    paths = (_path(facts[host], mount) for host in hosts)
+    found = {(path.filesystem, path.origin, path.inode) for path in paths}
+    if len(found) == 1 and next(iter(found))[0] in NETWORK_FILESYSTEMS:
+        return ""
+    return (
+        f"No host of the session can write there ({some_of(hosts)}), and they mount no file system of the "
+        "network from the same place, so it cannot be proven that it is the same folder."
+    )
 
 
 LOCAL_HINT = "If each host is to have its own, set shared: false, or :local at the end of the text."
@@ -302,21 +318,25 @@ def _writer(mount: Mount, hosts: Iterable[str], facts: Mapping[str, HostFacts]) 
     return next((host for host in hosts if not _path(facts[host], mount).read_only), None)
 
 
+def _proof(kind: str, host: str, writer: str | None) -> str | None:
+    """Return what a host does to prove that a path is shared. writer: the host that writes; None without a proof."""
+    if writer is None or kind == "file":
+        return None
+    return WRITES if writer == host else READS
+
+
 def data_of_hosts(
     request: Request, hosts: Sequence[str], facts: Mapping[str, HostFacts], inventory: Mapping[str, Any]
 ) -> dict[str, tuple[tuple[str, ...], dict[str, Folder]]]:
     """Return what the plan says of each host's paths: the roots that allow them, and what is there at each."""
+    paths = [mount for mount in request.mounts if mount.source is not None]
+    writers = [_writer(mount, hosts, facts) if _is_to_be_shared(mount, hosts) else None for mount in paths]
     found = {}
     for host in hosts:
         folders = {}
-        for mount in request.mounts:
-            if mount.source is not None:
-                path_facts = _path(facts[host], mount)
-                proof = None
-                if len(hosts) > 1 and mount.shared is not False and path_facts.kind != "file":
-                    writer = _writer(mount, hosts, facts)
-                    proof = None if writer is None else WRITES if writer == host else READS
-                folders[mount.source] = Folder(path_facts.filesystem, proof)
+        for mount, writer in zip(paths, writers):
+            path = _path(facts[host], mount)
+            folders[str(mount.source)] = Folder(path.filesystem, _proof(path.kind, host, writer))
         roots = tuple(root for root in roots_of(inventory, host) if any(is_below(source, root) for source in folders))
         found[host] = (roots, folders)
     return found
