@@ -10,7 +10,7 @@ tool, and ``{cdi: vendor.com/class}`` reads the host's specifications of the Con
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -60,10 +60,10 @@ def declared_paths(value: object) -> dict[str, list[str]]:
     """Return the device files that ``cluster_compute_accelerators`` names, by class, without malformed entries."""
     found = {}
     for kind, entry in value.items() if isinstance(value, Mapping) else ():
-        if isinstance(entry, Sequence) and not isinstance(entry, str):
-            names = [name for name in entry if isinstance(name, str) and is_device_path(name)]
-            if names:
-                found[str(kind)] = [path for name in names for path in name.split("+")]
+        names = entry if isinstance(entry, Sequence) and not isinstance(entry, str) else ()
+        paths = [path for name in names if isinstance(name, str) and is_device_path(name) for path in name.split("+")]
+        if paths:
+            found[str(kind)] = paths
     return found
 
 
@@ -77,11 +77,13 @@ def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], ha
     if not isinstance(value, Mapping):
         raise ValueError(ACCELERATORS_ALLOWED)
     sources = {kind: source_of(entry) for kind, entry in value.items()}
-    names = {
-        kind: entry if sources[kind] is None else found.get(kind, {}).get("names", []) for kind, entry in value.items()
-    }
-    devices = parse_devices(names)
-    every = [name for _kind, names_of_class in devices for name in names_of_class]
+    devices = parse_devices(
+        {
+            kind: entry if sources[kind] is None else found.get(kind, {}).get("names", [])
+            for kind, entry in value.items()
+        }
+    )
+    every = [name for _kind, names in devices for name in names]
     if not has_cdi and any(source not in (None, NVIDIA) for source in (*sources.values(), *filter(is_cdi_name, every))):
         raise ValueError(
             f"The host's Docker Engine, {engine}, does not support CDI devices. That needs 25.0 or newer, with the "
@@ -92,32 +94,50 @@ def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], ha
             "NVIDIA GPUs are known by UUID and by CDI name here, so that one GPU could be assigned twice. Use one way "
             "for all of them."
         )
-    links = {path: real for detected in found.values() for path, real in detected.get("links", {}).items()}
-
-    def really(paths: Iterable[str]) -> set[str]:
-        return {links.get(path, path) for path in paths}
-
-    declared = {name: really(name.split("+")) for name in every if is_device_path(name)}
-    if links:
-        for (name, mine), (other, theirs) in combinations(declared.items(), 2):
-            if mine <= theirs or theirs <= mine:
-                raise ValueError(f"{name} and {other} are the same device by a symbolic link. Name it once.")
-    files = {name: really(paths) for detected in found.values() for name, paths in detected.get("paths", {}).items()}
-    of_classes = [
-        {name: files[name] for name in detected.get("paths", {}) if files[name]} for detected in found.values()
-    ]
-    for number, class_files in enumerate(of_classes):
-        for name, paths in class_files.items():
-            for other, theirs in (
-                (other, theirs) for earlier in of_classes[:number] for other, theirs in earlier.items()
-            ):
-                if paths <= theirs or theirs <= paths:
-                    raise ValueError(f"The CDI devices {other} and {name} share their files. Detect one of the kinds.")
-    for name, mine in declared.items():
-        for other, paths in files.items():
-            if paths and (mine <= paths or paths <= mine):
-                raise ValueError(f"{name} is what the CDI device {other} consists of. Name it one way.")
+    _check_files(filter(is_device_path, every), found.values())
     return devices
+
+
+def _check_files(declared: Iterable[str], detected: Collection[Mapping[str, Any]]) -> None:
+    """Reject devices that have all files of another one, by whichever names. Raises ValueError."""
+    links = {path: real for of_class in detected for path, real in of_class.get("links", {}).items()}
+    own = {name: _resolved(name.split("+"), links) for name in declared}
+    if links:
+        for (name, mine), (other, theirs) in combinations(own.items(), 2):
+            if _contain(mine, theirs):
+                raise ValueError(f"{name} and {other} are the same device by a symbolic link. Name it once.")
+    files = {
+        name: _resolved(paths, links) for of_class in detected for name, paths in of_class.get("paths", {}).items()
+    }
+    _check_detected([{name: files[name] for name in of_class.get("paths", {}) if files[name]} for of_class in detected])
+    _check_declared(own, files)
+
+
+def _check_declared(declared: Mapping[str, set[str]], detected: Mapping[str, set[str]]) -> None:
+    """Reject device files that a CDI device consists of. declared, detected: files by name of device."""
+    for name, mine in declared.items():
+        for other, theirs in detected.items():
+            if theirs and _contain(mine, theirs):
+                raise ValueError(f"{name} is what the CDI device {other} consists of. Name it one way.")
+
+
+def _check_detected(classes: Sequence[Mapping[str, set[str]]]) -> None:
+    """Reject CDI devices of different classes that have the same files. classes: files by name of device."""
+    for number, of_class in enumerate(classes):
+        earlier = [known for other_class in classes[:number] for known in other_class.items()]
+        for name, paths in of_class.items():
+            for other, theirs in earlier:
+                if _contain(paths, theirs):
+                    raise ValueError(f"The CDI devices {other} and {name} share their files. Detect one of the kinds.")
+
+
+def _resolved(paths: Iterable[str], links: Mapping[str, str]) -> set[str]:
+    return {links.get(path, path) for path in paths}
+
+
+def _contain(mine: set[str], theirs: set[str]) -> bool:
+    """Tell whether one of two sets contains the other."""
+    return mine <= theirs or theirs <= mine
 
 
 def parse_nvidia(text: str) -> list[str]:
