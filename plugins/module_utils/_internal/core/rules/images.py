@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from ..values.image_names import (
     is_image_id,
     repository_of,
 )
+from ..values.parse import is_given
 
 if TYPE_CHECKING:
     from ..model.facts import HostFacts, ImageFacts
@@ -59,38 +60,40 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, Sequence) and not isinstance(value, (list, tuple, bytes)))
 
 
+_HIDDEN = "(value not shown)"
+
+
 def parse_registries(value: object) -> dict[str, dict[str, str]]:
     """Return user name and password by registry. Raises InvalidInput, which shows no value."""
-    hidden = "(value not shown)"
     allowed = "It must be a mapping of registries to {username: …, password: …}."
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if not is_given(value):
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidInput.single(REGISTRIES, hidden, allowed)
+        raise InvalidInput.single(REGISTRIES, _HIDDEN, allowed)
     problems = []
     found = {}
     for key, login in value.items():
-        if not isinstance(key, str) or not _REGISTRY.fullmatch(key):
-            place = key if isinstance(key, str) else hidden
-            problems.append(
-                Problem(REGISTRIES, place, "A registry is named as in an image, such as registry.example:5000.")
-            )
-            continue
-        good = isinstance(login, Mapping) and set(login) == {"username", "password"}
-        if not good or not all(_is_text(text) and text for text in login.values()):
-            problems.append(
-                Problem(
-                    f"{REGISTRIES}[{key}]",
-                    hidden,
-                    "It must hold username and password, both text that is not empty, and nothing else.",
-                )
-            )
-            continue
-        name = DEFAULT_REGISTRY if key == "index.docker.io" else key
-        found[str(name)] = {part: str(text) for part, text in login.items()}
+        problem = _login_problem(key, login)
+        if problem is not None:
+            problems.append(problem)
+        else:
+            name = DEFAULT_REGISTRY if key == "index.docker.io" else key
+            found[str(name)] = {part: str(text) for part, text in login.items()}
     if problems:
         raise InvalidInput(problems)
     return found
+
+
+def _login_problem(key: object, login: object) -> Problem | None:
+    """Return what is wrong with an entry of `REGISTRIES`; None if nothing is."""
+    if not isinstance(key, str) or not _REGISTRY.fullmatch(key):
+        place = key if isinstance(key, str) else _HIDDEN
+        return Problem(REGISTRIES, place, "A registry is named as in an image, such as registry.example:5000.")
+    texts = login.values() if isinstance(login, Mapping) and set(login) == {"username", "password"} else [None]
+    if all(_is_text(text) and text for text in texts):
+        return None
+    message = "It must hold username and password, both text that is not empty, and nothing else."
+    return Problem(f"{REGISTRIES}[{key}]", _HIDDEN, message)
 
 
 def platform_of(facts: HostFacts) -> str:
@@ -335,40 +338,50 @@ def _need(
     if archived is not None:
         _take_from_archive(need, archived)
         return need
+    _check_machines(need, images, facts)
+    if is_image_id(reference):
+        need.ids = dict.fromkeys(need.platforms.values(), reference)
+    elif policy == ALWAYS and digest_of(reference) is None:
+        need.asks = hosts[0]
+    else:
+        _choose_by_name(need, images)
+    return need
+
+
+def _check_machines(need: Need, images: Mapping[str, ImageFacts | None], facts: Facts) -> None:
+    """Reject images that hosts have for machines of another architecture."""
     # By the same name each host may have a different image; an id is the same image everywhere.
-    anywhere = [host for host, image in images.items() if image is not None] if is_image_id(reference) else []
+    anywhere = list(need.has)[:1] if is_image_id(need.reference) else []
     problems = [
         Problem(
             "session_image",
-            reference,
+            need.reference,
             f"On {owner} it is for {image.architecture}, and the host {'' if owner == host else f'{host} '}is "
             f"{facts[host].engine.architecture}. Give the host the image for its machine.",
         )
-        for host in hosts
-        for owner in ([host] if images[host] is not None else anywhere[:1])
+        for host in need.hosts
+        for owner in ([host] if images[host] is not None else anywhere)
         if (image := images[owner]) is not None and not suits(image.architecture, facts[host].engine.architecture)
     ]
     if problems:
         raise InvalidInput(problems)
-    if is_image_id(reference):
-        need.ids = dict.fromkeys(need.platforms.values(), reference)
-        return need
-    if policy == ALWAYS and digest_of(reference) is None:
-        need.asks = hosts[0]
-        return need
-    need._choose_among(hosts)
+
+
+def _choose_by_name(need: Need, images: Mapping[str, ImageFacts | None]) -> None:
+    """Choose the image that the hosts of the session have by its name, and decide how others get it."""
+    need._choose_among(need.hosts)
     _check_platforms(need, images)
-    if digest_of(reference) is not None:
-        need.digest = f"{repository_of(reference)}@{digest_of(reference)}"
+    digest = digest_of(need.reference)
+    if digest is not None:
+        need.digest = f"{repository_of(need.reference)}@{digest}"
     else:
-        need.digest = _digest_among(reference, (images[host] for host in hosts))
-    need.pulls = policy != NEVER and need.digest is not None
-    if not need.ids and policy == MISSING and need.digest is None:
-        need.asks = hosts[0]
+        need.digest = _digest_among(need.reference, (images[host] for host in need.hosts))
+    need.pulls = need.policy != NEVER and need.digest is not None
+    if not need.ids and need.policy == MISSING and need.digest is None:
+        need.asks = need.hosts[0]
     elif need.lacking and not need.pulls:
         # A host outside the session can send it to a host whose platform no host with the image in the session has.
         need._choose_among(need.has)
-    return need
 
 
 def suits(architecture: str, machine: str) -> bool:
@@ -446,17 +459,21 @@ def needs_again(
             digest=kept.digest,
             pulls=policy != NEVER and kept.digest is not None,
         )
-        for host, image in kept.ids.items():
-            if image is not None and host in need.platforms:
-                need.ids[need.platforms[host]] = image
-                need.archived = need.archived or image in archived
-        for host, host_facts in facts.items():
-            for image in need.ids.values():
-                if host_facts.images.get(image) is not None:
-                    need.has[host] = image
+        ids = {host: image for host, image in kept.ids.items() if image is not None and host in need.platforms}
+        need.ids = {need.platforms[host]: image for host, image in ids.items()}
+        need.archived = not archived.isdisjoint(ids.values())
+        _find_by_id(need, facts)
         _find_by_name(need, facts)
         needs.append(need)
     return needs
+
+
+def _find_by_id(need: Need, facts: Facts) -> None:
+    """Add the hosts that have a pinned image by its id."""
+    for host, host_facts in facts.items():
+        for image in need.ids.values():
+            if host_facts.images.get(image) is not None:
+                need.has[host] = image
 
 
 def _find_by_name(need: Need, facts: Facts) -> None:
@@ -464,20 +481,27 @@ def _find_by_name(need: Need, facts: Facts) -> None:
 
     The name may mean another image there, so its id, its digest or its content has to be the same.
     """
-    pinned = [facts[host].images.get(image) for host, image in need.has.items()]
-    contents = {image.content for image in pinned if image is not None and image.content}
     known = {host: host_facts.images.get(need.reference) for host, host_facts in facts.items()}
-    contents |= {image.content for image in known.values() if image and image.content and image.id in need.ids.values()}
+    contents = _pinned_contents(need, facts, known.values())
     for host, image in known.items():
         if image is None or host in need.has:
             continue
         wanted = need.wanted(host)
-        is_same = image.content in contents or (
-            need.digest is not None and digest_of(need.digest) in map(digest_of, image.digests)
-        )
-        if image.id == wanted or (wanted is None and is_same):
+        if image.id == wanted or (wanted is None and _is_same(image, contents, need.digest)):
             need.ids.setdefault(need.platforms[host], image.id)
             need.has[host] = image.id
     for host, image_id in need.has.items():
         found = facts[host].images.get(image_id) or known[host]
         need.contents[host] = found.content if found is not None else ""
+
+
+def _pinned_contents(need: Need, facts: Facts, known: Iterable[ImageFacts | None]) -> set[str]:
+    """Return what the pinned images contain, as far as hosts report it. known: the images by the name of the need."""
+    pinned = [facts[host].images.get(image) for host, image in need.has.items()]
+    pinned += [image for image in known if image and image.id in need.ids.values()]
+    return {image.content for image in pinned if image is not None and image.content}
+
+
+def _is_same(image: ImageFacts, contents: Collection[str], digest: str | None) -> bool:
+    """Tell whether an image has one of the *contents*, or the *digest*, of a pinned image."""
+    return image.content in contents or (digest is not None and digest_of(digest) in map(digest_of, image.digests))
