@@ -208,18 +208,7 @@ def isolation_of(
     would make them remove what runs there.
     """
     session, network = plan.session, plan.network
-    published = []
-    closed = []
-    for replica in plan.on(host):
-        for port in replica.ports:
-            address = ipaddress.ip_address(port.host_ip or "0.0.0.0")  # noqa: S104 - published on all
-            if address.version == 6:
-                continue  # there the engine's proxy answers, on the host itself; nothing is forwarded
-            if address.is_loopback:
-                closed.append((port.protocol, str(address), port.host_port))
-            else:
-                wanted = None if address.is_unspecified else str(address)
-                published.append(PublishedPort(port.protocol, port.host_port, port.container_port, wanted))
+    published, closed = _ports_of(plan, host)
     own = plan.hosts[host]
     if not interfaces and own.underlay_interface is not None:
         interfaces = (own.underlay_interface,)
@@ -234,6 +223,22 @@ def isolation_of(
         _doors_of(plan, host, interfaces, gave_up, is_undecided),
         connections,
     )
+
+
+def _ports_of(plan: Plan, host: str) -> tuple[list[PublishedPort], list[tuple[str, str, int]]]:
+    """Return the published ports of the replicas on a host; and those that only the host itself may use."""
+    published = []
+    closed = []
+    for port in (port for replica in plan.on(host) for port in replica.ports):
+        address = ipaddress.ip_address(port.host_ip or "0.0.0.0")  # noqa: S104 - published on all
+        if address.version == 6:
+            continue  # there the engine's proxy answers, on the host itself; nothing is forwarded
+        if address.is_loopback:
+            closed.append((port.protocol, str(address), port.host_port))
+        else:
+            wanted = None if address.is_unspecified else str(address)
+            published.append(PublishedPort(port.protocol, port.host_port, port.container_port, wanted))
+    return published, closed
 
 
 def _doors_of(
@@ -325,15 +330,16 @@ def _iptables_tunnel(found: Rules, chain: str, tunnel: Tunnel) -> None:
         inside = "".join(f"! -i {interface} " for interface in tunnel.interfaces)
         found[USER_CHAIN] += [f"{inside}{rule}" for rule in [*strange, f"{to_session} -j {chain}"]]
         found[chain] += [f"-d {endpoint} {inside}{to_session} -j DROP" for endpoint in tunnel.endpoints]
-    if tunnel.local is not None:
-        own = f"{chain}-in"
-        found[INPUT_CHAIN] += [*strange, f"{to_session} -j {own}"]
-        found[own] = [
-            f"-s {peer} -d {tunnel.local} -i {interface} -j RETURN"
-            for peer in tunnel.peers
-            for interface in tunnel.interfaces
-        ]
-        found[own].append("-j DROP")
+    if tunnel.local is None:
+        return
+    own = f"{chain}-in"
+    found[INPUT_CHAIN] += [*strange, f"{to_session} -j {own}"]
+    found[own] = [
+        f"-s {peer} -d {tunnel.local} -i {interface} -j RETURN"
+        for peer in tunnel.peers
+        for interface in tunnel.interfaces
+    ]
+    found[own].append("-j DROP")
 
 
 def _iptables_door(found: Rules, chain: str, door: Door, ipv6: bool) -> None:
@@ -453,45 +459,54 @@ def nft_rules(isolation: Isolation) -> Rules:
     found: Rules = {"input": [], "forward": []}
     for door in isolation.doors:
         found["input"] += _nft_door(door)
-    tunnel = isolation.tunnel
-    if tunnel is not None:
-        family = "ip6" if tunnel.is_ipv6 else "ip"
-        to_session = f"udp dport {tunnel.port} @th,96,24 {tunnel.vni}"
-        inside = f"iifname != {_names(tunnel.interfaces)} " if tunnel.interfaces else ""
-        found["forward"].append(f"{inside}{family} daddr {_set(tunnel.endpoints)} {to_session} drop")
-        if tunnel.local is not None:
-            if tunnel.peers and tunnel.interfaces:  # a set of nft may not be empty
-                come = f"iifname {_names(tunnel.interfaces)} {family} saddr {_set(tunnel.peers)}"
-                # Matching on the state reassembles fragmented packets before they get here.
-                found["input"].append(
-                    f"{come} {family} daddr {tunnel.local} {to_session} "
-                    "ct state { new, established, related, untracked } accept"
-                )
-            found["input"].append(f"{to_session} drop")
+    if isolation.tunnel is not None:
+        _nft_tunnel(found, isolation.tunnel)
     if isolation.inner is not None:
         inner = isolation.inner
         found["forward"] += [f'iifname "{inner}" oifname "{inner}" accept']
         found["forward"] += [f'iifname "{inner}" drop', f'oifname "{inner}" drop']
     if isolation.egress is not None:
-        bridge = egress_bridge(isolation.session_id)
-        found["forward"] += [
-            f'iifname "{bridge}" oifname "{bridge}" accept',
-            f'iifname "{bridge}" ip saddr != {isolation.egress} drop',
-            f'iifname "{bridge}" meta nfproto ipv6 drop',
-            *_nft_limit(isolation),
-            f'oifname "{bridge}" ct state established,related accept',
-        ]
-        for published in isolation.published:
-            original = f"ct original ip daddr {published.address} " if published.address else ""
-            found["forward"].append(
-                f'oifname "{bridge}" {published.protocol} dport {published.container_port} ct status dnat {original}'
-                f"ct original proto-dst {published.host_port} accept"
-            )
-        found["forward"].append(f'oifname "{bridge}" drop')
+        found["forward"] += _nft_egress(isolation)
         found["input"] += _nft_limit(isolation)
     for protocol, address, port in isolation.closed:
         found["input"].append(f'iifname != "lo" ip daddr {address} {protocol} dport {port} drop')
     return {chain: rules for chain, rules in found.items() if rules}
+
+
+def _nft_tunnel(found: Rules, tunnel: Tunnel) -> None:
+    family = "ip6" if tunnel.is_ipv6 else "ip"
+    to_session = f"udp dport {tunnel.port} @th,96,24 {tunnel.vni}"
+    inside = f"iifname != {_names(tunnel.interfaces)} " if tunnel.interfaces else ""
+    found["forward"].append(f"{inside}{family} daddr {_set(tunnel.endpoints)} {to_session} drop")
+    if tunnel.local is None:
+        return
+    if tunnel.peers and tunnel.interfaces:  # a set of nft may not be empty
+        come = f"iifname {_names(tunnel.interfaces)} {family} saddr {_set(tunnel.peers)}"
+        # Matching on the state reassembles fragmented packets before they get here.
+        found["input"].append(
+            f"{come} {family} daddr {tunnel.local} {to_session} "
+            "ct state { new, established, related, untracked } accept"
+        )
+    found["input"].append(f"{to_session} drop")
+
+
+def _nft_egress(isolation: Isolation) -> list[str]:
+    """Return the rules for what is forwarded from and to the replicas' connections to the outside."""
+    bridge = egress_bridge(isolation.session_id)
+    rules = [
+        f'iifname "{bridge}" oifname "{bridge}" accept',
+        f'iifname "{bridge}" ip saddr != {isolation.egress} drop',
+        f'iifname "{bridge}" meta nfproto ipv6 drop',
+        *_nft_limit(isolation),
+        f'oifname "{bridge}" ct state established,related accept',
+    ]
+    for published in isolation.published:
+        original = f"ct original ip daddr {published.address} " if published.address else ""
+        rules.append(
+            f'oifname "{bridge}" {published.protocol} dport {published.container_port} ct status dnat {original}'
+            f"ct original proto-dst {published.host_port} accept"
+        )
+    return [*rules, f'oifname "{bridge}" drop']
 
 
 def _nft_limit(isolation: Isolation) -> list[str]:
