@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 CHANGE = "+"
 """Suffix of a session's name in the name of the claim of a change; no session's name contains it."""
 
+_Port = tuple[str, int, str]
+"""Address, number and protocol."""
+
 GRANTED = "granted"
 ASK_AGAIN = "ask again"
 ROLL_BACK = "roll back"
@@ -110,57 +113,71 @@ def collisions(claim: Claim, held: Iterable[Claim]) -> list[str]:
 def _conflicts(claim: Claim, held: Sequence[Claim], allocatable: Allocatable | None) -> list[str]:
     if allocatable is None:
         return collisions(claim, held)
+    return [*_shortages(claim, held, allocatable), *collisions(claim, held)]
+
+
+def _shortages(claim: Claim, held: Sequence[Claim], allocatable: Allocatable) -> list[str]:
+    """Return in full sentences what is not free of what sessions may use, or not there at all."""
     reasons = []
+    cpus, memory = sum(other.cpus for other in held), sum(other.memory for other in held)
     # A host that was made smaller can hold more than it has: a session that asks for nothing more is not rejected.
     for what, wanted, limit, used, form in (
-        ("CPUs", claim.cpus, allocatable.cpus, sum(other.cpus for other in held), format_cpus),
-        ("memory", claim.memory, allocatable.memory, sum(other.memory for other in held), format_memory),
+        ("CPUs", claim.cpus, allocatable.cpus, cpus, format_cpus),
+        ("memory", claim.memory, allocatable.memory, memory, format_memory),
     ):
         free = max(0, limit - used)
         if wanted > free:
             reasons.append(f"{form(wanted)} {what} asked, {form(free)} free of {form(limit)}.")
     there = [name for _kind, names in allocatable.devices for name in names]
-    for kind, names in claim.devices:
-        reasons += [
-            f"There is no {kind} {name} for sessions on this host."
-            for name in names
-            if not any(same_device(name, other) for other in there)
-        ]
+    reasons += [
+        f"There is no {kind} {name} for sessions on this host."
+        for kind, names in claim.devices
+        for name in names
+        if not any(same_device(name, other) for other in there)
+    ]
     if allocatable.max_replicas is not None:
         free = max(0, allocatable.max_replicas - sum(other.replicas for other in held))
         if claim.replicas > free:
             reasons.append(f"{claim.replicas} replicas asked, {free} more allowed on this host.")
-    return reasons + collisions(claim, held)
+    return reasons
 
 
 def _collisions(claim: Claim, other: Claim) -> list[str]:
     """Return what two claims cannot both have, whatever the amounts."""
-    whose = f"session {other.session_name} ({other.session_id})"
     reasons = []
-    if claim.session_name == other.session_name and claim.session_name.endswith(CHANGE):
-        reasons.append(f"Session {claim.session_name.removesuffix(CHANGE)} is being changed by another run.")
-    elif claim.session_name == other.session_name:
-        reasons.append(f"The name {claim.session_name} is taken by {whose}.")
-    theirs_too = [name for _kind, names in other.devices for name in names]
-    for kind, names in claim.devices:
-        reasons += [
-            f"The {kind} {name} is taken by {whose}."
-            for name in names
-            if any(same_device(name, theirs) for theirs in theirs_too)
-        ]
-    for ours, theirs in ((claim.ports, other.ports + _overlay(other)), (_overlay(claim), other.ports)):
-        for address, port, protocol in ours:
-            if any(ports_collide(address, port, protocol, *their_port) for their_port in theirs):
-                reasons.append(f"Port {port}/{protocol} is taken by {whose}.")
+    taken = _shared(claim, other)
+    if claim.session_name == other.session_name:
+        if claim.session_name.endswith(CHANGE):
+            reasons.append(f"Session {claim.session_name.removesuffix(CHANGE)} is being changed by another run.")
+        else:
+            taken.insert(0, f"The name {claim.session_name}")
+    return reasons + [f"{what} is taken by session {other.session_name} ({other.session_id})." for what in taken]
+
+
+def _shared(claim: Claim, other: Claim) -> list[str]:
+    """Return the devices, ports, networks and the network identifier that are in both claims."""
+    their_devices = [name for _kind, names in other.devices for name in names]
+    shared = [
+        f"The {kind} {name}"
+        for kind, names in claim.devices
+        for name in names
+        if any(same_device(name, theirs) for theirs in their_devices)
+    ]
+    shared += [
+        f"Port {port}/{protocol}"
+        for ours, theirs in ((claim.ports, other.ports + _overlay(other)), (_overlay(claim), other.ports))
+        for address, port, protocol in ours
+        if any(ports_collide(address, port, protocol, *their_port) for their_port in theirs)
+    ]
     if claim.vni is not None and claim.vni == other.vni:
-        reasons.append(f"The network identifier {claim.vni} is taken by {whose}.")
+        shared.append(f"The network identifier {claim.vni}")
     for subnet in claim.subnets:
         if any(_overlap(_span(subnet), _span(theirs)) for theirs in other.subnets):
-            reasons.append(f"The subnet {subnet} is taken by {whose}.")
-    return reasons
+            shared.append(f"The subnet {subnet}")
+    return shared
 
 
-def _overlay(claim: Claim) -> tuple[tuple[str, int, str], ...]:
+def _overlay(claim: Claim) -> tuple[_Port, ...]:
     return () if claim.overlay_port is None else ((EVERY_ADDRESS, claim.overlay_port, "udp"),)
 
 
@@ -218,7 +235,7 @@ def claim_of(plan: Plan, host: str) -> Claim:
     network, replicas = plan.network, plan.on(host)
     subnets = [plan.egress.subnet] + ([network.subnet] if network is not None else [])
     # The tunnel of an encrypted session listens on a port of its own; unencrypted overlays share one.
-    own_ports: tuple[tuple[str, int, str], ...] = ()
+    own_ports: tuple[_Port, ...] = ()
     overlay_port = None
     if network is not None and network.tunnel is not None and network.port is not None:
         own_ports = ((EVERY_ADDRESS, network.port, "udp"),)
