@@ -191,6 +191,16 @@ class Task:
         """
         k = least.hosts or 0
         sets, proven = _closest(self, list(ids), k, levels)
+        counts = self._best_of(sets, k)
+        if counts is None:
+            # Only the search with a budget can fail to find again what it found before.
+            return Chosen(least.found or {}, not levels)
+        # One group at every level cannot be improved on, however the search for it ended.
+        is_compact = all(len({level[i] for i in counts}) == 1 for level in levels)
+        return Chosen(counts, is_compact or (proven and not self.cut))
+
+    def _best_of(self, sets: Iterable[Sequence[int]], k: int) -> Counts | None:
+        """Fill k hosts of each of *sets*; return the counts that the policy prefers, None if no set has enough."""
         best: tuple[tuple[Vector, list[int]], Counts] | None = None
         work = CANDIDATE_WORK
         for members in sets:
@@ -202,12 +212,7 @@ class Task:
             work -= len(members) if self.linear else CANDIDATE_WORK // 4
             if work <= 0 and best is not None:
                 break
-        if best is None:
-            # Only the search with a budget can fail to find again what it found before.
-            return Chosen(least.found or {}, not levels)
-        # One group at every level cannot be improved on, however the search for it ended.
-        is_compact = all(len({level[i] for i in best[1]}) == 1 for level in levels)
-        return Chosen(best[1], is_compact or (proven and not self.cut))
+        return None if best is None else best[1]
 
     def preference(self, i: int) -> Vector:
         """The policy's order of hosts."""
@@ -221,25 +226,8 @@ class Task:
     def _choose(self, ids: Sequence[int], k: int) -> tuple[Vector, Counts] | None:
         """Choose k of the hosts *ids* by policy and fill them. Returns a score, less is better, and the counts."""
         if not self.linear:
-            found = _Search(self, ids, CHOOSE_WORK).cover(k)
-            if found is not None and self.policy == "spread":
-                self._even_out(found)
-            return None if found is None else ((max(sum(c) for c in found.values()),), found)
-        order = sorted(ids, key=self.preference)
-        best: tuple[int, int | None, dict[int, int]] | None = None
-        for main in self._mains(order, k) if self.beside_main else [None]:
-            beside = 0 if main is None else self.beside_main[main]
-            others = [i for i in order if i != main]
-            chosen = self._first_set(others, k if main is None else k - 1, self.need - beside)
-            if chosen is not None:
-                open_slots = {i: self.slots[i] for i in chosen}
-                if main is not None:
-                    open_slots[main] = beside
-                spare = sum(open_slots.values()) - self.need
-                if best is None or spare < best[0]:
-                    best = (spare, main, open_slots)
-                if self.policy != "pack" or spare == 0:
-                    break
+            return self._choose_by_search(ids, k)
+        best = self._least_spare(sorted(ids, key=self.preference), k)
         if best is None:
             return None
         spare, main, open_slots = best
@@ -248,6 +236,42 @@ class Task:
         if main is None:
             return score, {i: [count] for i, count in counts.items()}
         return score, {i: [1, count - 1] if i == main else [0, count] for i, count in counts.items()}
+
+    def _choose_by_search(self, ids: Sequence[int], k: int) -> tuple[Vector, Counts] | None:
+        """Do the same as `_choose` for several shapes."""
+        found = _Search(self, ids, CHOOSE_WORK).cover(k)
+        if found is None:
+            return None
+        if self.policy == "spread":
+            self._even_out(found)
+        return (max(sum(c) for c in found.values()),), found
+
+    def _least_spare(self, order: Sequence[int], k: int) -> tuple[int, int | None, dict[int, int]] | None:
+        """Return k hosts with their open slots, how many slots more than needed these are, and main1's host.
+
+        That is None if main1 has the same shape as the others. With policy pack, the slots to spare are the fewest that
+        any host tried for main1 leaves.
+        """
+        best: tuple[int, int | None, dict[int, int]] | None = None
+        for main in self._mains(order, k) if self.beside_main else [None]:
+            open_slots = self._open_slots(order, k, main)
+            if open_slots is None:
+                continue
+            spare = sum(open_slots.values()) - self.need
+            if best is None or spare < best[0]:
+                best = (spare, main, open_slots)
+            if self.policy != "pack" or spare == 0:
+                break
+        return best
+
+    def _open_slots(self, order: Sequence[int], k: int, main: int | None) -> dict[int, int] | None:
+        """Return the open slots of k hosts in *order* that have enough, main1's among them; None if there are none."""
+        if main is None:
+            chosen = self._first_set(order, k, self.need)
+            return None if chosen is None else {i: self.slots[i] for i in chosen}
+        beside = self.beside_main[main]
+        chosen = self._first_set([i for i in order if i != main], k - 1, self.need - beside)
+        return None if chosen is None else {**{i: self.slots[i] for i in chosen}, main: beside}
 
     def _mains(self, order: Sequence[int], k: int) -> list[int]:
         """Hosts that can take main1 and still allow k hosts, the policy's favourite first."""
@@ -350,13 +374,20 @@ class Task:
             for target in by_load:
                 if sum(counts[source]) - sum(counts[target]) < 2:
                     break
-                for shape, number in enumerate(counts[source]):
-                    more = [n + (s == shape) for s, n in enumerate(counts[target])]
-                    if number and all(ask <= have for ask, have in zip(self.total(more), self.capacities[target])):
-                        counts[source][shape] -= 1
-                        counts[target] = more
-                        return True
+                shape = self._movable(counts, source, target)
+                if shape is not None:
+                    counts[source][shape] -= 1
+                    counts[target][shape] += 1
+                    return True
         return False
+
+    def _movable(self, counts: Counts, source: int, target: int) -> int | None:
+        """Return the first shape of which a host has a replica that another one can take, None if there is none."""
+        for shape, number in enumerate(counts[source]):
+            more = [n + (s == shape) for s, n in enumerate(counts[target])]
+            if number and all(ask <= have for ask, have in zip(self.total(more), self.capacities[target])):
+                return shape
+        return None
 
 
 def _less(capacity: Vector, shape: Vector, number: int) -> Vector:
@@ -375,31 +406,44 @@ def _closest(task: Task, ids: list[int], k: int, levels: Sequence[Sequence[objec
     """
     if not levels:
         return [ids], True
-    groups = _groups(task, ids, levels[0])
-    found, proven, all_found = _fewest_groups(task, groups, k)
-    if len(levels) == 1:
+    found, proven, all_found = _fewest_groups(task, _groups(task, ids, levels[0]), k)
+    finer = levels[1:]
+    if not finer:
         return found, proven
-    best: list[list[int]] = []
-    best_count: Vector | None = None
-    work = CANDIDATE_WORK
-    for union in found:
-        if work <= 0:
-            all_found = False
-            break
-        work -= len(union)
-        finer, finer_proven = _closest(task, union, k, levels[1:])
-        proven = proven and finer_proven
-        count = tuple(len({level[i] for i in finer[0]}) for level in levels[1:])
-        if best_count is None or count < best_count:
-            best, best_count = [], count
-        if count == best_count:
-            best.extend(finer)
-    if not all_found and best_count is not None:
+    best, finer_proven, all_tried = _closest_within(task, found, k, finer)
+    proven = proven and finer_proven
+    if best and not (all_found and all_tried):
         # Other zones might have fewer racks, except if these are as few as possible anywhere.
         coarse = len({levels[0][i] for i in best[0]})
-        least = (max(coarse, _group_bound(task, _groups(task, ids, level), k)[0]) for level in levels[1:])
-        proven = proven and best_count == tuple(least)
+        least = (max(coarse, _group_bound(task, _groups(task, ids, level), k)[0]) for level in finer)
+        proven = proven and _numbers_of_groups(best[0], finer) == tuple(least)
     return best, proven
+
+
+def _closest_within(
+    task: Task, sets: Iterable[list[int]], k: int, levels: Sequence[Sequence[object]]
+) -> tuple[list[list[int]], bool, bool]:
+    """Return those sets of `_closest` within *sets* that have the fewest groups; last: whether all were tried."""
+    best: list[list[int]] = []
+    best_numbers: Vector | None = None
+    all_proven = True
+    work = CANDIDATE_WORK
+    for members in sets:
+        if work <= 0:
+            return best, all_proven, False
+        work -= len(members)
+        found, proven = _closest(task, members, k, levels)
+        all_proven = all_proven and proven
+        numbers = _numbers_of_groups(found[0], levels)
+        if best_numbers is None or numbers < best_numbers:
+            best, best_numbers = [], numbers
+        if numbers == best_numbers:
+            best.extend(found)
+    return best, all_proven, True
+
+
+def _numbers_of_groups(members: Iterable[int], levels: Iterable[Sequence[object]]) -> Vector:
+    return tuple(len({level[i] for i in members}) for level in levels)
 
 
 def _groups(task: Task, ids: Sequence[int], level: Sequence[object]) -> list[list[int]]:
@@ -414,66 +458,87 @@ def _groups(task: Task, ids: Sequence[int], level: Sequence[object]) -> list[lis
 def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[list[list[int]], bool, bool]:
     """Return sets of hosts as `_closest` does for one level; last: whether these are all sets with so few groups."""
     lower, rankings = _group_bound(task, groups, k)
-    average = max(1, sum(len(group) for group in groups) // len(groups))
-
-    def union(chosen: Iterable[int]) -> list[int]:
-        return sorted(i for g in chosen for i in groups[g])
-
-    def try_all(t: int) -> list[list[int]] | None:
-        """All sufficient sets of t groups, None if there are too many to try."""
-        if comb(len(groups), t) * t * average > (COMBINATION_WORK if task.linear else 40 * t * average):
-            return None
-        unions = (union(chosen) for chosen in combinations(range(len(groups)), t))
-        return [members for members in unions if task.covers(members, k)]
-
-    t = lower
-    while t <= len(groups):
-        tried = try_all(t)
+    for t in range(lower, len(groups) + 1):
+        tried = _try_all(task, groups, k, t)
+        if tried is None:
+            return (*_fewest_ranked(task, groups, k, rankings, t), False)
         if tried:
             return tried, True, True
-        if tried is None:
-            break
-        t += 1
-    if t > len(groups):
-        # Cannot happen if k hosts of all groups are enough; a search that ran out of work may report it all the same.
-        return [union(range(len(groups)))], False, False
-    # Along a ranking, more groups are never worse: bisect for the number that is enough, then leave out those that
-    # turn out to be needless.
-    prefixes: list[list[int]] = []
-    best = len(groups)
-    for ranking in rankings:
-        low, high = t, best
-        if high < len(groups) and not task.covers(union(ranking[:high]), k):
-            continue
-        while low < high:
-            middle = (low + high) // 2
-            if task.covers(union(ranking[:middle]), k):
-                high = middle
-            else:
-                low = middle + 1
-        best = low
-        prefixes.append(list(ranking[:low]))
-    prefixes.sort(key=len)
-    work = THIN_WORK
-    for number, prefix in enumerate(prefixes):
-        work -= len(prefix) * len(union(prefix)) * (1 if task.linear else 30)
-        if best == t or work < 0:
-            break
-        prefixes[number] = _without_needless(prefix, lambda chosen: task.covers(union(chosen), k))
+    # Cannot happen if k hosts of all groups are enough; a search that ran out of work may report it all the same.
+    return [_union(groups, range(len(groups)))], False, False
+
+
+def _fewest_ranked(
+    task: Task, groups: Sequence[Sequence[int]], k: int, rankings: Iterable[Sequence[int]], least: int
+) -> tuple[list[list[int]], bool]:
+    """Return sets of hosts with the first groups of a ranking, at least *least*; and whether fewer are never enough."""
+    prefixes = _sufficient_prefixes(task, groups, k, rankings, least)
+    if len(prefixes[0]) > least:
+        prefixes = _thinned(task, groups, k, prefixes)
     best = min(map(len, prefixes))
     sets = {tuple(sorted(prefix)) for prefix in prefixes if len(prefix) == best}
-    proven = best == t
+    proven = best == least
     if not proven and task.linear and (best - 1) * k * sum(min(len(group), k) for group in groups) <= TABLE_WORK:
         proven = True
         smaller = _group_table(task, groups, k, best - 1)
         if smaller is not None:
             sets = {smaller}
     elif not proven:
-        for fewer in range(t + 1, best):
-            tried = try_all(fewer)
+        for fewer in range(least + 1, best):
+            tried = _try_all(task, groups, k, fewer)
             if tried:
-                return tried, False, False
-    return [union(chosen) for chosen in sorted(sets)], proven, False
+                return tried, False
+    return [_union(groups, chosen) for chosen in sorted(sets)], proven
+
+
+def _union(groups: Sequence[Sequence[int]], chosen: Iterable[int]) -> list[int]:
+    return sorted(i for g in chosen for i in groups[g])
+
+
+def _try_all(task: Task, groups: Sequence[Sequence[int]], k: int, t: int) -> list[list[int]] | None:
+    """Return all sufficient sets of t groups, None if there are too many to try."""
+    average = max(1, sum(len(group) for group in groups) // len(groups))
+    if comb(len(groups), t) * t * average > (COMBINATION_WORK if task.linear else 40 * t * average):
+        return None
+    unions = (_union(groups, chosen) for chosen in combinations(range(len(groups)), t))
+    return [members for members in unions if task.covers(members, k)]
+
+
+def _sufficient_prefixes(
+    task: Task, groups: Sequence[Sequence[int]], k: int, rankings: Iterable[Sequence[int]], least: int
+) -> list[list[int]]:
+    """Return the shortest beginnings of *rankings* that are enough, the shortest first; at least *least* groups.
+
+    Along a ranking, more groups are never worse, so that bisection finds the number. A ranking that needs more than an
+    earlier one is left out.
+    """
+    prefixes: list[list[int]] = []
+    best = len(groups)
+    for ranking in rankings:
+        low, high = least, best
+        if high < len(groups) and not task.covers(_union(groups, ranking[:high]), k):
+            continue
+        while low < high:
+            middle = (low + high) // 2
+            if task.covers(_union(groups, ranking[:middle]), k):
+                high = middle
+            else:
+                low = middle + 1
+        best = low
+        prefixes.append(list(ranking[:low]))
+    return sorted(prefixes, key=len)
+
+
+def _thinned(task: Task, groups: Sequence[Sequence[int]], k: int, prefixes: Sequence[list[int]]) -> list[list[int]]:
+    """Return sets of groups without those that turn out to be needless, as far as the work is bearable."""
+    found = list(prefixes)
+    work = THIN_WORK
+    for number, prefix in enumerate(prefixes):
+        work -= len(prefix) * len(_union(groups, prefix)) * (1 if task.linear else 30)
+        if work < 0:
+            break
+        found[number] = _without_needless(prefix, lambda chosen: task.covers(_union(groups, chosen), k))
+    return found
 
 
 def _without_needless(chosen: Sequence[int], enough: Callable[[Sequence[int]], bool]) -> list[int]:
@@ -493,26 +558,44 @@ def _group_bound(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[i
     their hosts have above T (Lagrange's bound). So groups are ranked by what they have above T, for several T.
     """
     if not task.linear:
-        totals = task.total(task.counts)
-        worth = [
-            sum(min(h / ask for h, ask in zip(task.capacities[i], totals) if ask) for i in group) for group in groups
-        ]
-        return 1, [sorted(range(len(groups)), key=lambda g: (-worth[g], g))]
+        return 1, [_ranking_by_share(task, groups)]
     values = sorted({task.slots[i] for group in groups for i in group} | {0})
     lower = 1
     rankings: list[list[int]] = []
-    with_main = [any(task.beside_main[i] >= 0 for i in group) for group in groups] if task.beside_main else []
     for threshold in values[:: max(1, len(values) // 12)]:
         above = [sum(task.slots[i] - threshold for i in group if task.slots[i] > threshold) for group in groups]
-        ranking = sorted(range(len(groups)), key=lambda g: (-above[g], g))
+        ranking = _ranking(above)
         sums = [0, *accumulate(above[g] for g in ranking)]
         lower = max(lower, min(len(groups), bisect_left(sums, task.need - k * threshold)))
-        if with_main and not with_main[ranking[0]]:
-            first = next(g for g in ranking if with_main[g])
-            ranking = [first, *(g for g in ranking if g != first)]
+        ranking = _main_first(task, groups, ranking)
         if ranking not in rankings:
             rankings.append(ranking)
     return lower, rankings
+
+
+def _ranking(worth: Sequence[float]) -> list[int]:
+    """Return the numbers of groups, the worthiest first."""
+    return sorted(range(len(worth)), key=lambda g: (-worth[g], g))
+
+
+def _ranking_by_share(task: Task, groups: Sequence[Sequence[int]]) -> list[int]:
+    """Rank groups by the part of everything that their hosts can take at most."""
+    totals = task.total(task.counts)
+    return _ranking(
+        [sum(min(h / ask for h, ask in zip(task.capacities[i], totals) if ask) for i in group) for group in groups]
+    )
+
+
+def _main_first(task: Task, groups: Sequence[Sequence[int]], ranking: list[int]) -> list[int]:
+    """Put the first group that has a host for main1 in front, if main1 has a shape of its own."""
+    if not task.beside_main:
+        return ranking
+    first = next(g for g in ranking if any(task.beside_main[i] >= 0 for i in groups[g]))
+    return [first, *(g for g in ranking if g != first)]
+
+
+_NOTHING = -1
+"""In the table: no choice of hosts leads there."""
 
 
 def _group_table(task: Task, groups: Sequence[Sequence[int]], k: int, most: int) -> tuple[int, ...] | None:
@@ -520,44 +603,78 @@ def _group_table(task: Task, groups: Sequence[Sequence[int]], k: int, most: int)
 
     Dynamic programming: for every number of groups and of hosts, without and with main1's host, the most slots.
     """
-    nothing = -1
     # value[m][t][j], and the groups that reach it as bits of a whole number.
-    value = [[[nothing] * (k + 1) for _t in range(most + 1)] for _m in range(2)]
-    chosen = [[[0] * (k + 1) for _t in range(most + 1)] for _m in range(2)]
+    value, chosen = _table(_NOTHING, most, k), _table(0, most, k)
     value[0][0][0] = 0
     for g, group in enumerate(groups):
-        order = sorted(group, key=lambda i: -task.slots[i])[:k]
-        plain = [0, *accumulate(task.slots[i] for i in order)]
-        gains = [(0, 0, plain), (1, 1, plain)]
-        if task.beside_main:
-            with_main = [nothing] * (len(order) + 1)
-            for j in range(1, len(order) + 1):
-                first = set(order[:j])
-                for i in group:
-                    if task.beside_main[i] >= 0:
-                        others = plain[j] - task.slots[i] if i in first else plain[j - 1]
-                        with_main[j] = max(with_main[j], task.beside_main[i] + others)
-            gains.append((0, 1, with_main))
-        bit = 1 << g
+        gains = _gains(task, group, k)
         for t in range(most, 0, -1):
             for start, end, gain in reversed(gains):
-                source, target = value[start][t - 1], value[end][t]
-                for have in range(k):
-                    if source[have] != nothing:
-                        for j in range(1, min(len(order), k - have) + 1):
-                            total = source[have] + gain[j]
-                            if gain[j] != nothing and total > target[have + j]:
-                                target[have + j] = total
-                                chosen[end][t][have + j] = chosen[start][t - 1][have] | bit
+                before, after = (value[start][t - 1], chosen[start][t - 1]), (value[end][t], chosen[end][t])
+                _improve(before, after, gain, 1 << g)
     end = 1 if task.beside_main else 0
-    for t in range(1, most + 1):
-        for j in range(1, k + 1):
-            if value[end][t][j] >= task.need:
-                return tuple(g for g in range(len(groups)) if chosen[end][t][j] >> g & 1)
-    return None
+    enough = (chosen[end][t][j] for t in range(1, most + 1) for j in range(1, k + 1) if value[end][t][j] >= task.need)
+    bits = next(enough, None)
+    return None if bits is None else tuple(g for g in range(len(groups)) if bits >> g & 1)
+
+
+def _table(filler: int, most: int, k: int) -> list[list[list[int]]]:
+    return [[[filler] * (k + 1) for _t in range(most + 1)] for _m in range(2)]
+
+
+def _gains(task: Task, group: Sequence[int], k: int) -> list[tuple[int, int, list[int]]]:
+    """Return the slots that the best 0, 1, 2, ... hosts of a group add, without and with main1's host.
+
+    Each entry begins with whether main1 has a host before it, and whether after it.
+    """
+    order = sorted(group, key=lambda i: -task.slots[i])[:k]
+    plain = [0, *accumulate(task.slots[i] for i in order)]
+    gains = [(0, 0, plain), (1, 1, plain)]
+    if task.beside_main:
+        able = [i for i in group if task.beside_main[i] >= 0]
+        gains.append((0, 1, _gains_with_main(task, able, order, plain)))
+    return gains
+
+
+def _gains_with_main(task: Task, able: Sequence[int], order: Sequence[int], plain: Sequence[int]) -> list[int]:
+    """Return the slots that one of the *able* hosts adds beside main1, together with the best companions of *order*."""
+    gains = [_NOTHING] * (len(order) + 1)
+    for j in range(1, len(order) + 1):
+        first = set(order[:j])
+        for i in able:
+            others = plain[j] - task.slots[i] if i in first else plain[j - 1]
+            gains[j] = max(gains[j], task.beside_main[i] + others)
+    return gains
+
+
+def _improve(
+    before: tuple[Sequence[int], Sequence[int]], after: tuple[list[int], list[int]], gain: Sequence[int], bit: int
+) -> None:
+    """Note what one more group adds. before, after: by number of hosts, most slots and the groups that give them."""
+    slots, groups = before
+    most_slots, their_groups = after
+    k = len(slots) - 1
+    for have in range(k):
+        if slots[have] == _NOTHING:
+            continue
+        for j in range(1, min(len(gain) - 1, k - have) + 1):
+            total = slots[have] + gain[j]
+            if gain[j] != _NOTHING and total > most_slots[have + j]:
+                most_slots[have + j] = total
+                their_groups[have + j] = groups[have] | bit
 
 
 # Several shapes.
+
+
+def _classes(task: Task, ids: Iterable[int]) -> dict[Vector, list[int]]:
+    """Return the hosts that can take any replica, by capacity."""
+    classes: dict[Vector, list[int]] = {}
+    for i in ids:
+        capacity = task.capacities[i]
+        if any(task.slots_of(capacity, shape) for shape in range(len(task.shapes))):
+            classes.setdefault(capacity, []).append(i)
+    return classes
 
 
 class _Search:
@@ -573,12 +690,8 @@ class _Search:
         self.work = work
         self.exhaustive = True
         """No way to fill a host was left out, and the budget was never used up."""
-        classes: dict[Vector, list[int]] = {}
         self.order = sorted(ids, key=task.preference)
-        for i in self.order:
-            capacity = task.capacities[i]
-            if any(task.slots_of(capacity, shape) for shape in range(len(task.shapes))):
-                classes.setdefault(capacity, []).append(i)
+        classes = _classes(task, self.order)
         totals = task.total(task.counts)
         largest = [max((capacity[d] for capacity in classes), default=0) for d in range(task.dimensions)]
         self.weights = [max(ask / max(1, most) for ask, most in zip(shape, largest)) for shape in task.shapes]
@@ -690,13 +803,15 @@ class _Search:
                 stack.extend(
                     ((*taken, number), _less(capacity, task.shapes[shape], number)) for number in range(most + 1)
                 )
-                continue
-            rest = _less(capacity, task.shapes[last], most)
-            if not any(taken[s] < task.counts[s] and task.slots_of(rest, s) for s in range(last)):
+            elif not self._takes_more(taken, _less(capacity, task.shapes[last], most)):
                 found.append((*taken, most))
         self._spend(4 * visited)
         found.sort(key=lambda option: (-sum(w * n for w, n in zip(self.weights, option)), option))
         return found, complete
+
+    def _takes_more(self, taken: Vector, rest: Vector) -> bool:
+        """Whether one more replica of the shapes in *taken* fits into the *rest* of a host."""
+        return any(number < self.task.counts[s] and self.task.slots_of(rest, s) for s, number in enumerate(taken))
 
     # Greedy attempts: they find the least number nearly always; the search has to prove it.
 
@@ -715,18 +830,10 @@ class _Search:
 
     def _fill_in_order(self, order: Sequence[int], fill: Sequence[int], limit: int) -> Counts | None:
         """Give each host as many as it takes of one shape after the other."""
-        task = self.task
-        need = list(task.counts)
+        need = list(self.task.counts)
         counts: Counts = {}
         for i in order:
-            capacity = task.capacities[i]
-            taken = [0] * len(need)
-            for shape in fill:
-                number = min(need[shape], task.slots_of(capacity, shape)) if need[shape] else 0
-                if number:
-                    taken[shape] = number
-                    need[shape] -= number
-                    capacity = _less(capacity, task.shapes[shape], number)
+            taken = self._fill_host(self.task.capacities[i], fill, need)
             if any(taken):
                 if len(counts) == limit:
                     return None
@@ -735,8 +842,19 @@ class _Search:
                     return counts
         return None
 
+    def _fill_host(self, capacity: Vector, fill: Sequence[int], need: list[int]) -> list[int]:
+        """Return how many replicas a host takes, of one shape after the other, and take them out of *need*."""
+        taken = [0] * len(need)
+        for shape in fill:
+            number = min(need[shape], self.task.slots_of(capacity, shape)) if need[shape] else 0
+            if number:
+                taken[shape] = number
+                need[shape] -= number
+                capacity = _less(capacity, self.task.shapes[shape], number)
+        return taken
+
     def _fill_by_options(self, order: Sequence[int], limit: int) -> Counts | None:
-        """Give each host the option that covers most of what is still needed, scarce shapes weighing more."""
+        """Give each host the option that covers most of what is still needed."""
         need = self.task.counts
         counts: Counts = {}
         before = self.exhaustive
@@ -748,10 +866,7 @@ class _Search:
             budget -= start - self.work
             if budget <= 0 or len(counts) == limit or not options:
                 break
-            best = max(
-                ([min(o, n) for o, n in zip(option, need)] for option in options),
-                key=lambda taken: sum(w * t for w, t in zip(self.weights, taken)),
-            )
+            best = self._best_option(options, need)
             if any(best):
                 counts[i] = best
                 need = tuple(n - t for n, t in zip(need, best))
@@ -760,6 +875,13 @@ class _Search:
         if self.work > 0:
             self.exhaustive = before
         return None
+
+    def _best_option(self, options: Iterable[Vector], need: Sequence[int]) -> list[int]:
+        """Return what is needed of the option that covers most of it, scarce shapes weighing more."""
+        return max(
+            ([min(o, n) for o, n in zip(option, need)] for option in options),
+            key=lambda taken: sum(w * t for w, t in zip(self.weights, taken)),
+        )
 
     # The search itself.
 
@@ -799,10 +921,14 @@ class _Search:
                 continue
             c, first, used, need, taken = move
             left = hosts - 1 if taken else hosts
+            after = ((c, first, used, need), left, taken)
             if not any(need):
-                path.append(((c, first, used, need), left, taken))
-                return {self.members[s[0]][s[2] - 1]: list(took) for s, _hosts, took in path if took}
+                return self._counts_on([*path, after])
             if left and (c, first, used, left, need) not in failed and not self._hopeless(c, left, need):
-                path.append(((c, first, used, need), left, taken))
+                path.append(after)
                 stack.append(self._moves(c, first, used, need))
         return None
+
+    def _counts_on(self, path: Iterable[tuple[tuple[int, int, int, Vector], int, Vector]]) -> Counts:
+        """Return what the hosts take that were filled on a path of `_descend`."""
+        return {self.members[c][used - 1]: list(taken) for (c, _first, used, _need), _hosts, taken in path if taken}
