@@ -98,17 +98,7 @@ class Options:
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any]) -> Options:
         """Read the variables, all problems together (InvalidInput)."""
-        problems: list[Problem] = []
-        values: dict[str, Any] = {}
-        for key, reader in READERS.items():
-            variable = f"preflight_{key}"
-            if is_given(variables.get(variable)):
-                try:
-                    values[key] = reader(variable, variables[variable])
-                except InvalidInput as error:
-                    problems.extend(error.problems)
-                except ValueError as error:
-                    problems.append(Problem(variable, variables[variable], str(error)))
+        values, problems = _read_variables(variables)
         wanted = {name: variables[name] for name in REQUEST_VARIABLES if is_given(variables.get(name))}
         has_image = "session_image" in wanted or "session_roles" in wanted
         folders = values.pop("shared_folders", [])
@@ -143,6 +133,22 @@ class Options:
     def volumes(self) -> list[str]:
         """The volumes to check."""
         return sorted({mount.volume for mount in self.request.mounts if mount.volume is not None})
+
+
+def _read_variables(variables: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the values of the given variables ``preflight_*`` by their names without the prefix, and all problems."""
+    problems: list[Problem] = []
+    values = {}
+    for key, reader in READERS.items():
+        variable = f"preflight_{key}"
+        if is_given(variables.get(variable)):
+            try:
+                values[key] = reader(variable, variables[variable])
+            except InvalidInput as error:
+                problems.extend(error.problems)
+            except ValueError as error:
+                problems.append(Problem(variable, variables[variable], str(error)))
+    return values, problems
 
 
 # ---- the probe plan --------------------------------------------------------------------------------------------------
@@ -330,24 +336,7 @@ def _engine(results: Results) -> Check:
             )
         for problem in facts.get("damaged") or ():
             check.bad(ERROR, host, problem, "Records can be read.", "Run the repair playbook.")
-        if engine["remaps_users"]:
-            check.bad(ERROR, host, REMAPPED, "Users of containers are those of the host.", "Fix it as described there.")
-        if engine["storage_driver"] == "vfs":
-            check.bad(
-                WARNING,
-                host,
-                "The engine stores images with the driver vfs, which copies them for each container.",
-                "A driver that shares layers, such as overlay2.",
-                "See why the engine takes no other (docker info), and set storage-driver in daemon.json.",
-            )
-        if not engine["limits_swap"]:
-            check.bad(
-                WARNING,
-                host,
-                "The kernel does not account for swap, so replicas can swap beyond session_memory.",
-                "Swap is accounted for.",
-                "Boot with swapaccount=1 (Debian and Ubuntu with cgroup v1).",
-            )
+        _engine_settings(check, host, engine)
         if host in results.facts and results.facts[host].engine.no_rules:
             found, advice = engine_without_rules(results.facts[host].engine)
             check.bad(WARNING, host, found, "It writes them (the setting iptables).", advice)
@@ -356,71 +345,112 @@ def _engine(results: Results) -> Check:
     return check
 
 
+def _engine_settings(check: Check, host: str, engine: Mapping[str, Any]) -> None:
+    if engine["remaps_users"]:
+        check.bad(ERROR, host, REMAPPED, "Users of containers are those of the host.", "Fix it as described there.")
+    if engine["storage_driver"] == "vfs":
+        check.bad(
+            WARNING,
+            host,
+            "The engine stores images with the driver vfs, which copies them for each container.",
+            "A driver that shares layers, such as overlay2.",
+            "See why the engine takes no other (docker info), and set storage-driver in daemon.json.",
+        )
+    if not engine["limits_swap"]:
+        check.bad(
+            WARNING,
+            host,
+            "The kernel does not account for swap, so replicas can swap beyond session_memory.",
+            "Swap is accounted for.",
+            "Boot with swapaccount=1 (Debian and Ubuntu with cgroup v1).",
+        )
+
+
 def _is_kept_out(settings: Settings, facts: HostFacts) -> bool:
     """Tell whether the rules in force on a host cover every overlay that the site can have."""
     wanted = [OverlayTunnel(vni, settings.vxlan_port, ()) for vni in parse_vni_pool(settings.vni_pool)]
     return facts.overlays is not None and all(facts.overlays.cover(tunnel) for tunnel in wanted)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """How a problem with what prepare_hosts installs is reported. found: with a place for the host's own words."""
+
+    severity: str
+    expected: str
+    advice: str
+    found: str = "{}"
+
+
+PARTS: Mapping[str, _Part] = {
+    "boot": _Part(
+        WARNING,
+        "The host brings its sessions back after a reboot by itself.",
+        f"{PREPARE} After a reboot run repair until then.",
+    ),
+    "runtime": _Part(
+        WARNING,
+        "Programs in replicas find the address of their session first.",
+        f"{PREPARE} Until then some find the outward address, which other replicas do not reach.",
+    ),
+    "trial": _Part(
+        ERROR,
+        "Its engine starts containers, and commands in them.",
+        "Correct that.",
+        "An empty container does not start there: {}",
+    ),
+    "runtime_lost": _Part(
+        ERROR,
+        "Replicas that the engine's runtime entry started can be started again.",
+        f"{PREPARE} Then run the repair playbook.",
+    ),
+    "ssh": _Part(ERROR, "SSH and session-run work in replicas of any image.", PREPARE),
+    "ssh_release": _Part(
+        WARNING, "Files of an image that are meant for its own programs do not reach the session's SSH.", PREPARE
+    ),
+}
+"""By the key of the host's answer."""
+
+
 def _prepared(settings: Settings, results: Results) -> Check:
     check = Check("prepared")
     for host, host_facts in _looked(results):
-        packages = host_facts["packages"]
+        packages, facts = host_facts["packages"], results.facts.get(host)
         for missing in packages["missing"]:
             check.bad(ERROR, host, f"It lacks {missing}.", "All that sessions need is installed.", PREPARE)
-        if packages["boot"]:
-            check.bad(
-                WARNING,
-                host,
-                packages["boot"],
-                "The host brings its sessions back after a reboot by itself.",
-                f"{PREPARE} After a reboot run repair until then.",
-            )
-        if packages["runtime"]:
-            check.bad(
-                WARNING,
-                host,
-                packages["runtime"],
-                "Programs in replicas find the address of their session first.",
-                f"{PREPARE} Until then some find the outward address, which other replicas do not reach.",
-            )
-        stale = results.facts[host].engine.stale_runtime if host in results.facts else ""
-        if stale:
+        if facts is not None and facts.engine.stale_runtime:
             good = "Replicas start by the engine's default runtime, with the address of their session first."
-            check.bad(ERROR, host, stale, good, "Fix this. Until then it gets no replicas of larger sessions.")
-        if packages["trial"]:
-            problem = f"An empty container does not start there: {packages['trial']}"
-            check.bad(ERROR, host, problem, "Its engine starts containers, and commands in them.", "Correct that.")
-        if packages["runtime_lost"]:
-            good = "Replicas that the engine's runtime entry started can be started again."
-            check.bad(ERROR, host, packages["runtime_lost"], good, f"{PREPARE} Then run the repair playbook.")
-        if packages["ssh"]:
-            check.bad(ERROR, host, packages["ssh"], "SSH and session-run work in replicas of any image.", PREPARE)
-        if packages["ssh_release"]:
-            what = "Files of an image that are meant for its own programs do not reach the session's SSH."
-            check.bad(WARNING, host, packages["ssh_release"], what, PREPARE)
-        drain = results.facts[host].drained if host in results.facts else None
-        if drain is not None:
-            check.bad(WARNING, host, str(drain), "It takes new sessions.", "Run the undrain_hosts playbook.")
-        suspicion = results.facts[host].suspect if host in results.facts else None
-        if suspicion is not None:
-            check.bad(
-                WARNING,
-                host,
-                str(suspicion),
-                "It gets sessions as the others do.",
-                "Fix it as described. If this check finds no error, the host is trusted again.",
-            )
-        if host in results.facts and not _is_kept_out(settings, results.facts[host]):
-            check.bad(
-                WARNING,
-                host,
-                "Its containers are not kept out of the overlays of all sessions.",
-                f"It has rules for UDP port {settings.vxlan_port} and the identifiers {settings.vni_pool}.",
-                f"{PREPARE} Until then each launch in the group writes rules on it.",
-            )
+            advice = "Fix this. Until then it gets no replicas of larger sessions."
+            check.bad(ERROR, host, facts.engine.stale_runtime, good, advice)
+        for key, part in PARTS.items():
+            if packages[key]:
+                check.bad(part.severity, host, part.found.format(packages[key]), part.expected, part.advice)
+        if facts is not None:
+            _sessions_welcome(check, settings, host, facts)
         check.otherwise(host, "All that prepare_hosts installs is there, of this release.")
     return check
+
+
+def _sessions_welcome(check: Check, settings: Settings, host: str, facts: HostFacts) -> None:
+    """Check whether anything on a host, on which all is installed, keeps sessions from it or its containers in them."""
+    if facts.drained is not None:
+        check.bad(WARNING, host, str(facts.drained), "It takes new sessions.", "Run the undrain_hosts playbook.")
+    if facts.suspect is not None:
+        check.bad(
+            WARNING,
+            host,
+            str(facts.suspect),
+            "It gets sessions as the others do.",
+            "Fix it as described. If this check finds no error, the host is trusted again.",
+        )
+    if not _is_kept_out(settings, facts):
+        check.bad(
+            WARNING,
+            host,
+            "Its containers are not kept out of the overlays of all sessions.",
+            f"It has rules for UDP port {settings.vxlan_port} and the identifiers {settings.vni_pool}.",
+            f"{PREPARE} Until then each launch in the group writes rules on it.",
+        )
 
 
 def _max_replicas(results: Results, host: str) -> int | None:
@@ -443,51 +473,67 @@ def _kernel(options: Options, settings: Settings, results: Results) -> Check:
                     "The kernel has VXLAN, bridge, macvlan and the matches conntrack, connlimit, comment and u32.",
                     "Load or install the modules of its kernel; after an update of the kernel boot it.",
                 )
-        if not kernel["forwarding"]:
-            check.bad(
-                ERROR,
-                host,
-                "It forwards no IPv4 (net.ipv4.ip_forward is 0).",
-                "Replicas get out, and published ports in, as Docker Engine sets it when it starts.",
-                "Set net.ipv4.ip_forward=1, and see what else sets it (/etc/sysctl.d).",
-            )
-        used, most = kernel["connections"]
-        if most and used > FULL_TABLE * most:
-            check.bad(
-                WARNING,
-                host,
-                f"The kernel follows {used} connections of the {most} that it can.",
-                f"Less than {FULL_TABLE:.0%} of the table is in use.",
-                "Raise net.netfilter.nf_conntrack_max.",
-            )
-        least = neighbour_limits(_max_replicas(results, host))
-        lower = {name: found for name, found in kernel["neighbours"].items() if found < least[name]}
-        if lower:
-            limits = [f"{name}={least[name]}" for name in lower]
-            check.bad(
-                WARNING,
-                host,
-                f"Its kernel knows too few neighbours ({', '.join(f'{name}={found}' for name, found in lower.items())})"
-                " for all replicas that it may carry.",
-                f"At least {', '.join(limits)}, from {MAX_REPLICAS}.",
-                f"{PREPARE} Or see what else sets it (/etc/sysctl.d).",
-            )
-        first, last = kernel["local_ports"]
-        ranges = [("cluster_compute_ssh_ports", parse_ssh_ports(settings.ssh_ports))]
-        if options.request.encrypted:
-            ranges.append(("cluster_compute_encrypted_ports", parse_port_pool(settings.encrypted_ports)))
-        for variable, (low, high) in ranges:
-            if low <= last and first <= high:
-                check.bad(
-                    WARNING,
-                    host,
-                    f"The kernel gives the ports {first} to {last} to programs, among them some of {variable} "
-                    f"({low}-{high}).",
-                    "The two ranges have no port in common.",
-                    f"Change net.ipv4.ip_local_port_range, or {variable}.",
-                )
+        _kernel_settings(check, host, kernel)
+        _neighbours(check, host, kernel["neighbours"], neighbour_limits(_max_replicas(results, host)))
+        for variable, ports in _port_ranges(options, settings):
+            _local_ports(check, host, kernel["local_ports"], variable, ports)
         check.otherwise(host, "VXLAN, bridge, macvlan and the firewall's matches can be used.")
     return check
+
+
+def _kernel_settings(check: Check, host: str, kernel: Mapping[str, Any]) -> None:
+    if not kernel["forwarding"]:
+        check.bad(
+            ERROR,
+            host,
+            "It forwards no IPv4 (net.ipv4.ip_forward is 0).",
+            "Replicas get out, and published ports in, as Docker Engine sets it when it starts.",
+            "Set net.ipv4.ip_forward=1, and see what else sets it (/etc/sysctl.d).",
+        )
+    used, most = kernel["connections"]
+    if most and used > FULL_TABLE * most:
+        check.bad(
+            WARNING,
+            host,
+            f"The kernel follows {used} connections of the {most} that it can.",
+            f"Less than {FULL_TABLE:.0%} of the table is in use.",
+            "Raise net.netfilter.nf_conntrack_max.",
+        )
+
+
+def _neighbours(check: Check, host: str, limits: Mapping[str, int], least: Mapping[str, int]) -> None:
+    lower = {name: found for name, found in limits.items() if found < least[name]}
+    if lower:
+        wanted = [f"{name}={least[name]}" for name in lower]
+        check.bad(
+            WARNING,
+            host,
+            f"Its kernel knows too few neighbours ({', '.join(f'{name}={found}' for name, found in lower.items())})"
+            " for all replicas that it may carry.",
+            f"At least {', '.join(wanted)}, from {MAX_REPLICAS}.",
+            f"{PREPARE} Or see what else sets it (/etc/sysctl.d).",
+        )
+
+
+def _port_ranges(options: Options, settings: Settings) -> list[tuple[str, tuple[int, int]]]:
+    """Return the ports of a host that sessions publish or listen on, by the variable."""
+    ranges = [("cluster_compute_ssh_ports", parse_ssh_ports(settings.ssh_ports))]
+    if options.request.encrypted:
+        ranges.append(("cluster_compute_encrypted_ports", parse_port_pool(settings.encrypted_ports)))
+    return ranges
+
+
+def _local_ports(check: Check, host: str, given: tuple[int, int], variable: str, ports: tuple[int, int]) -> None:
+    """Check that the kernel gives no port of a variable to programs. given: the first and the last that it gives."""
+    (first, last), (low, high) = given, ports
+    if low <= last and first <= high:
+        check.bad(
+            WARNING,
+            host,
+            f"The kernel gives the ports {first} to {last} to programs, among them some of {variable} ({low}-{high}).",
+            "The two ranges have no port in common.",
+            f"Change net.ipv4.ip_local_port_range, or {variable}.",
+        )
 
 
 def _clock(options: Options, results: Results, clocks: Mapping[str, tuple[float, float]]) -> Check:
@@ -603,21 +649,10 @@ def _differing(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
 
 def _addresses(settings: Settings, results: Results) -> Check:
     check = Check("addresses")
-    by_address: dict[str, list[str]] = {}
-    hosts_by_address: dict[str, list[str]] = {}
-    for host, host_facts in _looked(results):
-        if host_facts.get("underlay"):
-            by_address.setdefault(host_facts["underlay"]["address"], []).append(host)
-        for address in host_facts.get("addresses") or ():
-            hosts_by_address.setdefault(address, []).append(host)
-    families = Counter(":" in address for address, hosts in by_address.items() for _host in hosts)
-    most_common = families.most_common(1)[0][0] if families else False
-    in_use = {subnet for _host, host_facts in _looked(results) for subnet in host_facts.get("subnets") or ()}
-    try:
-        choose_subnets(settings.subnet_pool, 2, max(2, len(results.known)), in_use, "preflight")
-        full = ""
-    except CoreError as error:
-        full = str(error)
+    hosts_by_address = _hosts_by_address(results)
+    underlays = (host_facts.get("underlay") for _host, host_facts in _looked(results))
+    family = bool(_most_common(":" in underlay["address"] for underlay in underlays if underlay))
+    full = _why_no_subnet(settings, results)
     for host, host_facts in _looked(results):
         underlay = host_facts.get("underlay")
         if underlay is None:
@@ -630,26 +665,12 @@ def _addresses(settings: Settings, results: Results) -> Check:
             )
         else:
             others = [other for other in hosts_by_address.get(underlay["address"], ()) if other != host]
-            if others:
-                check.bad(
-                    ERROR,
-                    host,
-                    f"It and {', '.join(others[:3])} have the address {underlay['address']}.",
-                    "Each host of the group is another machine, with an address of its own.",
-                    "Take the second name of a machine out of the inventory, or give each its own address.",
-                )
+            _underlay_address(check, host, underlay["address"], others)
             problem = host_facts["host"].get("no_overlay")
             if problem:
                 good = f"UDP port {settings.vxlan_port} is free for overlays (cluster_compute_vxlan_port)."
                 check.bad(ERROR, host, problem, good, "Fix it as described. Until then it has sessions of its own.")
-            if (":" in underlay["address"]) != most_common:
-                check.bad(
-                    ERROR,
-                    host,
-                    f"Its underlay address {underlay['address']} is of another version of IP than most have.",
-                    "All hosts have IPv4, or all IPv6.",
-                    "Set cluster_compute_underlay_address for it.",
-                )
+            _underlay_family(check, host, underlay["address"], family)
         if full:
             check.bad(
                 ERROR,
@@ -660,6 +681,48 @@ def _addresses(settings: Settings, results: Results) -> Check:
             )
         check.otherwise(host, "Each has an underlay address of its own, and the subnet pool has room.")
     return check
+
+
+def _hosts_by_address(results: Results) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for host, host_facts in _looked(results):
+        for address in host_facts.get("addresses") or ():
+            found.setdefault(address, []).append(host)
+    return found
+
+
+def _why_no_subnet(settings: Settings, results: Results) -> str:
+    """Return why a session over all hosts would find no subnet; empty if it would."""
+    in_use = {subnet for _host, host_facts in _looked(results) for subnet in host_facts.get("subnets") or ()}
+    try:
+        choose_subnets(settings.subnet_pool, 2, max(2, len(results.known)), in_use, "preflight")
+    except CoreError as error:
+        return str(error)
+    return ""
+
+
+def _underlay_address(check: Check, host: str, address: str, others: Sequence[str]) -> None:
+    """Check that no others have the underlay address of a host."""
+    if others:
+        check.bad(
+            ERROR,
+            host,
+            f"It and {', '.join(others[:3])} have the address {address}.",
+            "Each host of the group is another machine, with an address of its own.",
+            "Take the second name of a machine out of the inventory, or give each its own address.",
+        )
+
+
+def _underlay_family(check: Check, host: str, address: str, is_ipv6: bool) -> None:
+    """Check that a host has an underlay address of the same version of IP as most. is_ipv6: whether most have IPv6."""
+    if (":" in address) != is_ipv6:
+        check.bad(
+            ERROR,
+            host,
+            f"Its underlay address {address} is of another version of IP than most have.",
+            "All hosts have IPv4, or all IPv6.",
+            "Set cluster_compute_underlay_address for it.",
+        )
 
 
 def _inventory(results: Results) -> Check:
@@ -805,10 +868,7 @@ def _image(options: Options, results: Results) -> Check:
         try:
             (need,) = images.needs_of({reference: list(facts)}, facts, options.request.image_pull)
         except InvalidInput as error:
-            found = {host: host_facts.images.get(reference) for host, host_facts in facts.items()}
-            most_common = _most_common(image.id for image in found.values() if image)
-            odd = [host for host, image in found.items() if image and image.id != most_common] or list(facts)
-            for host in odd:
+            for host in _hosts_with_another_image(facts, reference):
                 check.bad(
                     ERROR,
                     host,
@@ -816,35 +876,42 @@ def _image(options: Options, results: Results) -> Check:
                     f"Each host has the same image by the name {reference}, or none.",
                     "Fix it as described; a launch over these hosts is rejected.",
                 )
-            continue
-        for host in facts:
-            if host not in need.fetches:
-                check.good(host, f"{reference} is there.")
-                continue
-            senders = need.senders(host)
-            if need.asks is not None:
-                how = f"asks the registry {image_names.registry_of(reference)} for it"
-            elif need.pulls:
-                how = f"pulls it from the registry {image_names.registry_of(reference)}"
-            elif senders:
-                how = f"has {senders[0]} send it"
-            else:
-                check.bad(
-                    ERROR,
-                    host,
-                    f"{reference} is not there: {need.why_not(host)}",
-                    "It is available.",
-                    "Give it to a host.",
-                )
-                continue
-            check.bad(
-                WARNING,
-                host,
-                f"{reference} is not there; a launch {how} first.",
-                "It is there already.",
-                "Nothing, if the time does not matter; else pull or load it.",
-            )
+        else:
+            for host in facts:
+                _image_on(check, host, reference, need)
     return check
+
+
+def _hosts_with_another_image(facts: Mapping[str, HostFacts], reference: str) -> list[str]:
+    """Return the hosts whose image of a name is not that of most; all hosts if they have the same one."""
+    found = {host: host_facts.images.get(reference) for host, host_facts in facts.items()}
+    most_common = _most_common(image.id for image in found.values() if image)
+    return [host for host, image in found.items() if image and image.id != most_common] or list(facts)
+
+
+def _image_on(check: Check, host: str, reference: str, need: images.Need) -> None:
+    """Check whether an image is on a host, or how it gets there."""
+    if host not in need.fetches:
+        check.good(host, f"{reference} is there.")
+        return
+    senders = need.senders(host)
+    if need.asks is not None:
+        how = f"asks the registry {image_names.registry_of(reference)} for it"
+    elif need.pulls:
+        how = f"pulls it from the registry {image_names.registry_of(reference)}"
+    elif senders:
+        how = f"has {senders[0]} send it"
+    else:
+        found = f"{reference} is not there: {need.why_not(host)}"
+        check.bad(ERROR, host, found, "It is available.", "Give it to a host.")
+        return
+    check.bad(
+        WARNING,
+        host,
+        f"{reference} is not there; a launch {how} first.",
+        "It is there already.",
+        "Nothing, if the time does not matter; else pull or load it.",
+    )
 
 
 def _data(options: Options, results: Results) -> Check:
@@ -857,18 +924,16 @@ def _data(options: Options, results: Results) -> Check:
         words = str(problem).replace(",", " ").replace(":", " ").split()
         for host in [host for host in facts if host in words] or facts:
             check.bad(ERROR, host, str(problem), "A session over these hosts can mount it.", "Fix it as described.")
+    _shared(check, results)
+    return check
+
+
+def _shared(check: Check, results: Results) -> None:
+    """Check whether shared folders are the same on all hosts, as their test has shown."""
     for host, seen in results.shared.items():
         for path, same in seen.items():
             if path in results.unwritten:
-                writer, why = results.unwritten[path]
-                if host == writer:
-                    check.bad(
-                        ERROR,
-                        host,
-                        f"It cannot write in {path}, to prove that the hosts share it: {_sentence(why)}",
-                        "Root or the folder's owner can write there on one host.",
-                        "Allow that, or set shared: false if each host is to have its own.",
-                    )
+                _unwritten(check, host, path, *results.unwritten[path])
             elif same:
                 check.good(host, f"{path} is the same folder on all.")
             else:
@@ -879,7 +944,18 @@ def _data(options: Options, results: Results) -> Check:
                     "Files that one host writes in it are visible on all hosts.",
                     "Mount the same folder on each host, or set shared: false if each is to have its own.",
                 )
-    return check
+
+
+def _unwritten(check: Check, host: str, path: str, writer: str, why: str) -> None:
+    """Report on the host that was to write in a shared folder why it did not."""
+    if host == writer:
+        check.bad(
+            ERROR,
+            host,
+            f"It cannot write in {path}, to prove that the hosts share it: {_sentence(why)}",
+            "Root or the folder's owner can write there on one host.",
+            "Allow that, or set shared: false if each host is to have its own.",
+        )
 
 
 def _roots(check: Check, results: Results) -> None:
@@ -906,17 +982,35 @@ def _roots(check: Check, results: Results) -> None:
             else:
                 remote = found["filesystem"] in NETWORK_FILESYSTEMS
                 kinds.setdefault(root, {})[host] = found["filesystem"] if remote else "of the host's own"
-    for root, by_host in kinds.items():
-        for host, kind, most_common in _differing(by_host):
-            found = f"{root} is on a file system {kind}."
-            check.bad(WARNING, host, found, f"{most_common}, as on most hosts.", "See whether it is mounted there.")
+    differing = ((root, *different) for root, by_host in kinds.items() for different in _differing(by_host))
+    for root, host, kind, most_common in differing:
+        found = f"{root} is on a file system {kind}."
+        check.bad(WARNING, host, found, f"{most_common}, as on most hosts.", "See whether it is mounted there.")
 
 
 def _accelerators(results: Results) -> Check:
     check = Check("accelerators")
-    counts: dict[str, dict[str, int]] = {}
-    described: list[str] = []
-    traits: dict[str, dict[str, str]] = {}
+    _detection(check, results)
+    devices = _devices(results)
+    counts = _by_kind(devices)
+    expected = "{}, as most hosts of the group have."
+    for kind, by_host in counts.items():
+        advice = "Check whether an accelerator is lost, or make groups of hosts that are equal."
+        for host, count, most_common in _differing({host: by_host.get(host, 0) for host in devices}):
+            check.bad(WARNING, host, f"It has {count} of {kind}.", expected.format(most_common), advice)
+    advice = "Make groups of hosts that are equal, or install the same driver."
+    differing = (
+        (trait, *different) for trait, values in _traits(results, devices).items() for different in _differing(values)
+    )
+    for trait, host, value, most_common in differing:
+        check.bad(WARNING, host, f"Its {trait} is {value}.", expected.format(most_common), advice)
+    for host in devices if counts else ():
+        words = [f"{by_host[host]} {kind}" for kind, by_host in counts.items() if by_host.get(host)]
+        check.otherwise(host, f"{', '.join(words)}." if words else "None.")
+    return check
+
+
+def _detection(check: Check, results: Results) -> None:
     for host, facts in results.facts.items():
         for kind, detected in facts.accelerators.items():
             if detected["problem"]:
@@ -927,32 +1021,38 @@ def _accelerators(results: Results) -> Check:
                     "The devices that cluster_compute_accelerators names are found.",
                     "Fix the driver or the specification, or take the class out of the host's inventory.",
                 )
+
+
+def _devices(results: Results) -> dict[str, dict[str, int]]:
+    """Return how many devices of each kind a host has, for hosts whose inventory can be read."""
+    found = {}
+    for host, facts in results.facts.items():
         try:
             (known,) = hosts_from_facts({host: facts}, results.inventory)
         except InvalidInput:  # another check reports it
             continue
-        described.append(host)
-        for kind, count in count_devices(known.devices):
-            if kind == PINNED:
-                continue
+        found[host] = {kind: count for kind, count in count_devices(known.devices) if kind != PINNED}
+    return found
+
+
+def _by_kind(devices: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return the numbers of devices by kind and host, without hosts that have none."""
+    counts: dict[str, dict[str, int]] = {}
+    for host, of_host in devices.items():
+        for kind, count in of_host.items():
             counts.setdefault(kind, {})[host] = count
-        for card in results.observed[host].get("nvidia") or ():
+    return counts
+
+
+def _traits(results: Results, hosts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return by trait of a host's GPUs and by host the values that they have."""
+    traits: dict[str, dict[str, str]] = {}
+    for host in hosts:
+        for gpu in results.observed[host].get("nvidia") or ():
             for trait in ("model", "driver"):
                 values = traits.setdefault(f"NVIDIA {trait}", {})
-                values[host] = ", ".join(sorted({*filter(None, values.get(host, "").split(", ")), card[trait]}))
-    expected = "{}, as most hosts of the group have."
-    for kind, by_host in counts.items():
-        advice = "Check whether an accelerator is lost, or make groups of hosts that are equal."
-        for host, count, most_common in _differing({host: by_host.get(host, 0) for host in described}):
-            check.bad(WARNING, host, f"It has {count} of {kind}.", expected.format(most_common), advice)
-    for trait, values in traits.items():
-        advice = "Make groups of hosts that are equal, or install the same driver."
-        for host, value, most_common in _differing(values):
-            check.bad(WARNING, host, f"Its {trait} is {value}.", expected.format(most_common), advice)
-    for host in described if counts else ():
-        words = [f"{by_host[host]} {kind}" for kind, by_host in counts.items() if by_host.get(host)]
-        check.otherwise(host, f"{', '.join(words)}." if words else "None.")
-    return check
+                values[host] = ", ".join(sorted({*filter(None, values.get(host, "").split(", ")), gpu[trait]}))
+    return traits
 
 
 def _matrix(options: Options, results: Results) -> Check:
