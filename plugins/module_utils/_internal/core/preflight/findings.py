@@ -156,14 +156,18 @@ def some_pairs(pairs: Sequence[Pair], tried: Iterable[Pair]) -> list[str]:
     if len(left) > max(SHOWN_PAIRS, len(every) / 2):
         return [f"{len(left)} of {len(every)} pairs"]
     lines = []
+    rest = list(left)
     for arrow, end in (("any -> {}", 1), ("{} -> any", 0)):
-        whole = Counter(pair[end] for pair in every)
-        found = Counter(pair[end] for pair in pairs)
-        hosts = {host for host, count in found.items() if count > 1 and count == whole[host]}
-        named = list(dict.fromkeys(pair[end] for pair in left if pair[end] in hosts))
+        hosts = _with_all_pairs(pairs, every, end)
+        named = list(dict.fromkeys(pair[end] for pair in rest if pair[end] in hosts))
         if named:
             lines.append(arrow.format(some_names(named, 0)))
-            left = {pair: None for pair in left if pair[end] not in hosts}
-    rest = list(left)
+            rest = [pair for pair in rest if pair[end] not in hosts]
     lines += [f"{source} -> {other}" for source, other in rest[:SHOWN_PAIRS]]
     return lines + ([f"and {len(rest) - SHOWN_PAIRS} more pairs"] if len(rest) > SHOWN_PAIRS else [])
+
+
+def _with_all_pairs(pairs: Iterable[Pair], tried: Iterable[Pair], end: int) -> set[str]:
+    """Return the hosts all of whose pairs with them at one *end*, at least two, are among *pairs*."""
+    found, whole = Counter(pair[end] for pair in pairs), Counter(pair[end] for pair in tried)
+    return {host for host, count in found.items() if count > 1 and count == whole[host]}
