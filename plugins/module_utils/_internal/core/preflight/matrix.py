@@ -66,14 +66,19 @@ def slow_pairs(measured: Sequence[Measured], ratio: float) -> list[Slow]:
     if not measured:
         return []
     median_delay, median_rate = median(delays) if delays else 0.0, median(measurement.rate for measurement in measured)
-    found = []
-    for measurement in measured:
-        less = median_rate / measurement.rate if measurement.rate else float("inf")
-        more = measurement.delay / median_delay if measurement.delay is not None and median_delay else 0.0
-        late = measurement.delay is not None and more >= ratio and measurement.delay - median_delay >= LEAST_DELAY
-        if less >= ratio or late:
-            found.append(Slow(measurement, more if late else None, less if less >= ratio else None))
+    compared = [_compared(measurement, median_delay, median_rate, ratio) for measurement in measured]
+    found = [slow for slow in compared if slow.delays is not None or slow.rates is not None]
     return sorted(found, key=lambda slow: (-max(slow.rates or 0, slow.delays or 0), slow.measured.pair))
+
+
+def _compared(measured: Measured, median_delay: float, median_rate: float, ratio: float) -> Slow:
+    """Return by how much a pair is slower than the medians, with None where it is not slow."""
+    less = median_rate / measured.rate if measured.rate else float("inf")
+    rates = less if less >= ratio else None
+    if measured.delay is None or not median_delay or measured.delay - median_delay < LEAST_DELAY:
+        return Slow(measured, None, rates)
+    more = measured.delay / median_delay
+    return Slow(measured, more if more >= ratio else None, rates)
 
 
 def matrix_lines(measured: Sequence[Measured], hosts: Sequence[str]) -> list[str]:
@@ -95,18 +100,12 @@ def matrix_lines(measured: Sequence[Measured], hosts: Sequence[str]) -> list[str
         ]
         return [*lines, f"The {len(worst)} with the least rate:", *table(rows)]
     rows = [["FROM/TO", *hosts]]
-    for host in hosts:
-        cells = [rates.get((host, other)) for other in hosts]
-        rows.append(
-            [
-                host,
-                *(
-                    "-" if cell is None else f"{format_rate(cell.rate, '')}/{format_delay(cell.delay, '')}"
-                    for cell in cells
-                ),
-            ]
-        )
+    rows += [[host, *(_cell(rates.get((host, other))) for other in hosts)] for host in hosts]
     return [*lines, *table(rows)]
+
+
+def _cell(measured: Measured | None) -> str:
+    return "-" if measured is None else f"{format_rate(measured.rate, '')}/{format_delay(measured.delay, '')}"
 
 
 def format_rate(rate: float, space: str = " ") -> str:
