@@ -12,7 +12,7 @@ was good without it. So if the machine or the network was busy for a moment, no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
@@ -54,25 +54,31 @@ def next_round(hosts: Sequence[str], rounds: Sequence[Times]) -> list[Pair]:
         return []
     met = {frozenset(pair) for times in rounds for pair in times}
     known = judge(hosts, rounds)
-    in_question = [host for host in hosts if host not in known.good and host not in known.named] if rounds else []
-    if rounds and len(hosts) < FEW + 1:
-        in_question = list(hosts)  # one pair a round shows nothing by itself: all have to meet
+    in_question = _in_question(hosts, known) if rounds else []
     free = list(hosts)
     found: list[Pair] = []
-
-    def join(host: str, others: Iterable[str]) -> None:
-        found.append((host, next(other for other in others if other in free and other != host)))
-        free[:] = [host for host in free if host not in found[-1]]
-
     for host in in_question:
-        others = [other for other in (*known.good, *in_question) if {host, other} not in met]
-        if host in free and any(other in free and other != host for other in others):
-            join(host, others)
+        _join(host, [other for other in (*known.good, *in_question) if {host, other} not in met], free, found)
     if rounds and not found:
         return []
     while len(free) > 1:
-        join(free[0], [*(other for other in free if {free[0], other} not in met), *free])
+        _join(free[0], [*(other for other in free if {free[0], other} not in met), *free], free, found)
     return found
+
+
+def _in_question(hosts: Sequence[str], known: Judgement) -> list[str]:
+    """Return the hosts that have to work with another one."""
+    if len(hosts) < FEW + 1:
+        return list(hosts)  # one pair a round shows nothing by itself: all have to meet
+    return [host for host in hosts if host not in known.good and host not in known.named]
+
+
+def _join(host: str, others: Iterable[str], free: list[str], found: list[Pair]) -> None:
+    """Let a host work with the first of *others*, if it and one of those are free. Changes *free* and *found*."""
+    partner = next((other for other in others if other in free and other != host), None)
+    if host in free and partner is not None:
+        found.append((host, partner))
+        free[:] = [other for other in free if other not in found[-1]]
 
 
 def judge(hosts: Sequence[str], rounds: Sequence[Times]) -> Judgement:
@@ -86,11 +92,8 @@ def judge(hosts: Sequence[str], rounds: Sequence[Times]) -> Judgement:
         else:
             good.update(pair)
     enough = min(PROOFS, len(hosts) - 1)
-    named = {}
-    for host in hosts:
-        shown = [pair for pair in slow.get(host, ()) if _other(pair, host) in good]
-        if host not in good and shown and len({_other(pair, host) for pair in shown}) >= enough:
-            named[host] = tuple(shown)
+    in_doubt = [host for host in hosts if host not in good]
+    named = {host: shown for host in in_doubt if (shown := _proof(host, slow.get(host, ()), good, enough))}
     explained = {pair for pairs in named.values() for pair in pairs}
     unclear = [
         pair
@@ -98,6 +101,12 @@ def judge(hosts: Sequence[str], rounds: Sequence[Times]) -> Judgement:
         if pair not in explained and not set(pair) & named.keys() and not set(pair) <= good
     ]
     return Judgement(tuple(host for host in hosts if host in good), named, tuple(unclear))
+
+
+def _proof(host: str, slow: Iterable[Pair], good: Collection[str], enough: int) -> tuple[Pair, ...]:
+    """Return the slow pairs of a host with good ones if they are with *enough* others, otherwise none."""
+    shown = tuple(pair for pair in slow if _other(pair, host) in good)
+    return shown if len({_other(pair, host) for pair in shown}) >= enough else ()
 
 
 def _judged(rounds: Sequence[Times]) -> Iterable[tuple[Pair, bool]]:
