@@ -688,7 +688,7 @@ class World:
                 "hosts": {host: {} for host in known},
                 "arguments": {"state": "absent", "session_name": name, "asker": asker, "scope": self.scope.told},
                 "of_state": [],
-                "variables": {},
+                "of_role": [],
             }
         ]
         return self.run(teardown, first, moment, happens)

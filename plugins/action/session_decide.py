@@ -139,9 +139,9 @@ class ActionModule(ActionBase):
                     event = events.happened(arguments["verb"], state)
         except CoreError as error:
             return {"failed": True, "msg": f"{verb.REFUSED}\n{error}"}
-        if state.get("pause") and not self._task.check_mode:
+        if state.get("pause") is not None and not self._task.check_mode:
             drawn = random.uniform(*PAUSE)  # noqa: S311 - spreads tries, guards no secret
-            time.sleep(max(drawn, float(state["pause"]) if state["pause"] is not True else 0))
+            time.sleep(max(drawn, float(state["pause"])))
         if event is not None and receiver is not None:
             send(receiver, event, task_vars, reader(self._templar))
         return self._result(verb, state, arguments, event)

@@ -45,8 +45,15 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs impo
 COLLECTION = "cluster_compute.session."
 SLICE = 5.0
 """Seconds for which a host watches in one call, and the longest time for which others watch after one has changed."""
+OTHER_NAMES = {"env": "job_env", "timeout": "launch_ready_timeout"}
+"""Arguments whose variables have another name than the role and the argument."""
 WITH_SECRET = ("serving", "received")
 """States of session_images that need the secret for the hosts' tokens, which no state of a verb contains."""
+
+
+def variable_of(role: str, name: str) -> str:
+    """Return the variable of a verb's role that gives an argument of a call."""
+    return OTHER_NAMES.get(name) or f"{role}_{name}"
 
 
 class PreflightCall(HostAction):
@@ -168,7 +175,8 @@ class ActionModule(ActionBase):
         if not calls:
             return {"skipped": True, "skip_reason": "This host has nothing to do in this step."}
         results: list[dict[str, Any]] = []
-        for module, given, variables in calls:
+        for module, given, of_role in calls:
+            variables = {name: variable_of(arguments["verb"], name) for name in of_role}
             results.append(self._call(module, {**given, **self._read(variables, task_vars)}, task_vars))
             if results[-1].get("failed"):
                 break

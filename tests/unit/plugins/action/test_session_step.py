@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +20,54 @@ from ansible.module_utils.common.parameters import remove_values
 from ansible_collections.cluster_compute.session.plugins.action import session_host
 from ansible_collections.cluster_compute.session.plugins.action import session_step as action
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import REGISTRIES
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import verb
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 
+ROLES = Path(__file__).resolve().parents[4] / "roles"
+CORE = Path(verb.__file__).parent
 PULL = {"reference": "registry.example/train:1", "digest": "registry.example/train@sha256:" + "d" * 64}
+
+
+def value_of(node: ast.expr, known: dict[str, Any]) -> Any:
+    """Return the value of constants that stand in the code, nothing if it has other names."""
+    try:
+        return eval(ast.unparse(node), {}, known)  # noqa: S307 - it is our own code
+    except (NameError, AttributeError):
+        return ()
+
+
+def names_of_role() -> list[tuple[str, str]]:
+    """Return the role and the name of each argument that a call of its verb takes from the role."""
+    files = {name: [CORE / f"{Path(code.__file__).stem}.py"] for name, code in VERBS.items()}
+    files["launch"] += sorted((CORE / "launch_flow").glob("*.py"))
+    cleanup = ast.parse((CORE / "cleanup.py").read_text(encoding="utf-8"))
+    found = set()
+    for role, paths in files.items():
+        trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+        if role in ("launch", "repair", "schedule"):
+            trees.append(cleanup)
+        known = {name: getattr(verb, name) for name in ("PLACE", "OF_HOST", "REMOVAL")}
+        for node in (node for tree in trees for node in ast.walk(tree)):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+                known.update(dict.fromkeys(map(ast.unparse, node.targets), value_of(node.value, known)))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("call", "claims.held"):
+                given = [*node.args[3:], *(word.value for word in node.keywords if word.arg == "of_role")]
+                found |= {(role, name) for name in value_of(given[-1], known)} if given else set()
+    return sorted(found)
+
+
+def test_every_argument_that_comes_from_a_role_is_a_variable_of_it() -> None:
+    found = names_of_role()
+    assert len(found) > 30
+    assert {("launch", "lease_seconds"), ("launch", "regenerate_keys"), ("run_job", "env")} <= {*found}
+    for role, name in found:
+        variable = action.variable_of(role, name)
+        folder = ROLES / role
+        declared = [*folder.glob("defaults/*.yml"), *folder.glob("tasks/*.yml"), *folder.glob("meta/*.yml")]
+        # The specification names variables of jobs, which have no defaults, in its text.
+        words = rf"^ *{variable}:|C\({variable}\)"
+        assert any(re.search(words, path.read_text(encoding="utf-8"), re.M) for path in declared), variable
 
 
 def given_to_the_module(monkeypatch: pytest.MonkeyPatch, logins: dict[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,10 @@
 
 """Dataclasses from plain data, as JSON contains it, and back; their type hints are the only description.
 
-The types are text, numbers, truth values, `Optional`, ``tuple[X, ...]`` from lists, ``dict[str, X]`` from mappings,
-other dataclasses, classes with a ``from_dict`` of their own, and `Any`, which is taken as it is. Fields with a default
-may be missing. Hosts have Python 3.9, which cannot evaluate ``X | None``: files that define such dataclasses do without
-``from __future__ import annotations``.
+The types are text, numbers, truth values, `Optional`, ``tuple[X, ...]`` and ``list[X]`` from lists, ``dict[str, X]``
+from mappings, other dataclasses, classes with a ``from_dict`` of their own, and `Any`, which is taken as it is. Fields
+with a default may be missing. Hosts have Python 3.9, which cannot evaluate ``X | None``: files that define such
+dataclasses do without ``from __future__ import annotations``.
 """
 
 from __future__ import annotations
@@ -135,6 +135,9 @@ def _reader(hint: Any, own: Callable[[Any], Any] | None = None) -> Reader:
         return lambda value, place, problems: None if value is None else read_some(value, place, problems)
     if origin is tuple:
         return _list_reader(_reader(inner[0], own))
+    if origin is list:
+        read_items = _list_reader(_reader(inner[0], own))
+        return lambda value, place, problems: list(read_items(value, place, problems) or ())
     if origin is dict:
         return _mapping_reader(_reader(inner[1], own))
     if own is not None:

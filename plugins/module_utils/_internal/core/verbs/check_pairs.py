@@ -25,10 +25,9 @@ from ..preflight.pair_check import Pair, judge, next_round
 from ..rules.capacity import hosts_from_facts
 from ..values.errors import CoreError, InvalidInput
 from ..values.resources import parse_cpus, parse_memory
-from .verb import Answers, Call, Outside, State, call, step
+from .verb import OF_HOST, PLACE, Answers, Call, Outside, State, call, step
 
 REFUSED = "Pairs of hosts cannot be checked; no host was touched."
-STATE_DIRECTORY = {"state_directory": "check_pairs_state_directory"}
 SESSION = "check-pairs"
 """Name of the session in which pairs are tested; the playbook launches and removes it."""
 SECONDS = 120
@@ -47,12 +46,7 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> 
             state[name] = parse(given[name])
         except ValueError as error:
             raise InvalidInput.single(f"check_pairs_{name}", given[name], str(error)) from error
-    variables = {
-        "underlay_address": "check_pairs_underlay_address",
-        "accelerators": "check_pairs_accelerators",
-        **STATE_DIRECTORY,
-    }
-    calls = [call("host_info", hosts, {"underlay_address": ""}, variables=variables)]
+    calls = [call("host_info", hosts, {"underlay_address": ""}, of_role=OF_HOST)]
     return {**state, **step("look", "Collect facts of the hosts", "Choose the hosts that take part", calls)}
 
 
@@ -163,7 +157,7 @@ def _proven(state: State, answers: Answers, _outside: Outside) -> State:
         host: {"reason": f"check_pairs: slow or broken with {len(lines)} other hosts."}
         for host, lines in state["named"].items()
     }
-    remember = call("host_suspect", own, variables=STATE_DIRECTORY)
+    remember = call("host_suspect", own, of_role=PLACE)
     return {
         **state,
         **step("remember", "Get new sessions only if no other host has room", "Report the result", [remember]),

@@ -12,18 +12,22 @@ from typing import Any
 
 from ..model.answers import Answer
 from ..model.record import ENDED
-from .verb import Call, State, call, step
+from .verb import REMOVAL, Call, State, call, step
 
-NAME = "cleanup"
+STEP = NAME, TITLE = "cleanup", "Remove objects that no longer have an owner"
 UNOWNED = {"state": "absent", "keep_data": True, "unless_reserved": True}
 """Arguments with which a host removes parts that no session owns any more."""
 
 
-def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, str]) -> State:
-    """Return the part of a state that names the step. Another run between its two kinds of calls finds the rest to do.
+def cleanup_step(actions: Mapping[str, Any], then: str) -> State:
+    """Return the part of a state that names the step. then: the title of the decision that follows."""
+    return step(*STEP, then, calls_for(actions))
 
-    actions: as returned by cluster.group. then: the title of the decision that follows. variables: the role's, for the
-    state directory and for the amount of output that is kept.
+
+def calls_for(actions: Mapping[str, Any]) -> list[Call]:
+    """Return the calls of the step. Another run between its two kinds of calls finds the rest to do.
+
+    actions: as returned by cluster.group.
     """
     records = {
         # Only hosts with a record of a session need to learn that it has ended.
@@ -36,7 +40,7 @@ def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, 
         for host, ids in actions["recorded"].items()
         if actions["records"] or actions["forget"] or {*actions["settled"]} & {*ids} or host in actions["stubs"]
     }
-    kept = {key: value for key, value in variables.items() if key != "output_size"}
+    kept = [name for name in REMOVAL if name != "output_size"]
     calls = [call("session_record", records, {"forget": actions["forget"]}, (), kept)]
     for number in range(max((len(host_removals) for host_removals in actions["removals"].values()), default=0)):
         removals = {
@@ -44,11 +48,11 @@ def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, 
             for host, host_removals in actions["removals"].items()
             if len(host_removals) > number
         }
-        calls.append(_removal(removals, variables))
-    return step(NAME, "Remove objects that no longer have an owner", then, calls)
+        calls.append(_removal(removals))
+    return calls
 
 
-def _removal(removals: Mapping[str, Mapping[str, Any]], variables: Mapping[str, str]) -> Call:
+def _removal(removals: Mapping[str, Mapping[str, Any]]) -> Call:
     """Return the call that removes one session from some hosts, unless it was changed there meanwhile."""
     own = {
         host: {
@@ -57,7 +61,7 @@ def _removal(removals: Mapping[str, Mapping[str, Any]], variables: Mapping[str, 
         }
         for host, removal in removals.items()
     }
-    return call("session_host", own, UNOWNED, (), dict(variables))
+    return call("session_host", own, UNOWNED, (), REMOVAL)
 
 
 def problems_of(answers: Mapping[str, Answer]) -> list[str]:

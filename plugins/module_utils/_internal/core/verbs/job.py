@@ -26,11 +26,10 @@ from ..model.record import RUNNING
 from ..rules.job import ENDED, LONGEST, LOST, UNKNOWN, describe, failure_of, plan_job
 from ..rules.output import batch_job, rank_order, shown
 from .logs import choose
-from .verb import Answers, Call, Outside, State, call, step
+from .verb import PLACE, Answers, Call, Outside, State, call, step
 
 REFUSED = "The job cannot be run; nothing was started."
-STATE_DIRECTORY = {"state_directory": "run_job_state_directory"}
-TO_START = {**STATE_DIRECTORY, "env": "job_env", "output_size": "run_job_output_size"}
+TO_START = (*PLACE, "env", "output_size")
 """The environment is read from the variable itself: its values may be secret, and a state is shown."""
 SHOWN = ("status", "exit_code", "timed_out", "stopped", "alone", "problem")
 """Variables that programs get for a job in a replica."""
@@ -100,7 +99,7 @@ def _planned(state: State, answers: Answers, outside: Outside) -> State:
     if not request["id"]:
         what = {key: request[key] for key in ("command", "directory", "user", "timeout", "warn_alone")}
         arguments = {"session_id": chosen.session_id, "job": job, "on": on, **what}
-        start = call("session_job", {host: {"host": host} for host in state["hosts"]}, arguments, variables=TO_START)
+        start = call("session_job", {host: {"host": host} for host in state["hosts"]}, arguments, of_role=TO_START)
         return {**state, **step("run", "Start the command on this host", "Check if the job runs", [start])}
     if request["stop"]:
         return {**state, **step("end", "Stop the job", "See what was stopped", [_stop(state, state["hosts"])])}
@@ -109,7 +108,7 @@ def _planned(state: State, answers: Answers, outside: Outside) -> State:
 
 def _stop(state: State, hosts: Iterable[str]) -> Call:
     arguments = {"state": "stopped", "session_id": state["session_id"], "job": state["job"]}
-    return call("session_job", hosts, arguments, variables=STATE_DIRECTORY)
+    return call("session_job", hosts, arguments, of_role=PLACE)
 
 
 def _read(state: State) -> State:
@@ -120,7 +119,7 @@ def _read(state: State) -> State:
         "width": max(len(f"{replica}/{state['job']}") for replica in state["on"]),
     }
     title = "Wait until the job ends if requested, and show its output"
-    read = call("session_output", state["hosts"], arguments, variables=STATE_DIRECTORY)
+    read = call("session_output", state["hosts"], arguments, of_role=PLACE)
     return {**state, **step("read", title, "Find out how it ended", [read])}
 
 

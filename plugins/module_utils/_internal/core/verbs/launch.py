@@ -39,15 +39,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..model.decode import decode_known
+from ..model.launch_state import LaunchState, Wanted
+from ..model.record import read_record
 from ..model.request import Request
 from ..show.launch import PLACED, artifact, table_of
 from .launch_flow import change, hold, images, plan, queue, replacement, start, undo
+from .launch_flow.launch import LOOK, PLAN, Launch, look_call
 from .launch_flow.launch import SAY as LAST_TITLE
-from .launch_flow.launch import Launch, look_step
 from .verb import Answers, Outside, State, hosts_of
 
 REFUSED, SAY = Launch.REFUSED, LAST_TITLE
-AFTER: dict[str, Callable[[Launch], State]] = {
+AFTER: dict[str, Callable[[Launch], LaunchState]] = {
     "look": plan.after_look,
     "takeover": Launch.look_again,
     "cleanup": plan.after_cleanup,
@@ -148,45 +151,27 @@ def begin(
     attempts: how often it plans again if concurrent launches took the capacity. from_queue: whether a failure is an
     outcome like others. hands_on: whether the session is passed on to what follows in a workflow.
     """
-    unreachable = list(request.get("known_unreachable") or ())
-    return {
-        "verb": "launch",
-        "request": dict(request),
-        "known": list(hosts),
-        "known_unreachable": unreachable,
-        "attempts": attempts,
-        "attempt": 0,
-        "asked_again": 0,
-        "wave": 0,
-        "awaited": None,
-        "named": None,
-        "alone": [],
-        "sick": {},
-        "silent": [],
-        "silent_registries": dict(request.get("silent_registries") or {}),
-        "rounds": 0,
-        "waits": dict(request.get("waits") or {}),
-        "wait_until": now + float(request.get("wait_seconds") or 0),
-        "from_queue": from_queue,
-        "regenerate_keys": regenerate_keys,
-        "hands_on": hands_on,
-        "promised": None,
-        "cleaned_up": False,
-        "pause": False,
-        "warnings": [],
-        "done": {},
-        "replicas": [],
-        "public_keys": {},
-        "displaced": dict(request.get("displaced") or {}),
-        "avoid": sorted(set((request.get("displaced") or {}).values())),
-        "given_up": [],
-        "failures": [],
-        "before_loss": None,
-        "restores": None,
-        "changes": request.get("changes") or "",
-        "peers_heard": bool(request.get("peers_of")),
-        **look_step(request, [host for host in hosts if host not in unreachable], request.get("peers_of") or ()),
-    }
+    wanted = decode_known(Wanted, request, "The request of the launch")
+    state = LaunchState(
+        request=wanted,
+        known=list(hosts),
+        known_unreachable=wanted.known_unreachable,
+        attempts=attempts,
+        from_queue=from_queue,
+        regenerate_keys=regenerate_keys,
+        hands_on=hands_on,
+        wait_until=now + wanted.wait_seconds,
+        silent_registries=wanted.silent_registries,
+        waits=read_record(wanted.waits) if wanted.waits else None,
+        displaced=wanted.displaced,
+        avoid=sorted(set(wanted.displaced.values())),
+        changes=wanted.changes,
+        peers_heard=bool(wanted.peers_of),
+    )
+    asked = [host for host in hosts if host not in wanted.known_unreachable]
+    state.step, state.title, state.then = *LOOK, PLAN
+    state.calls = [look_call(wanted, asked, wanted.peers_of)]
+    return state.plain()
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
@@ -197,16 +182,14 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     """
     launch = Launch(state, answers, outside)
     if state["step"] in MAKING:
-        done = {host: list(actions) for host, actions in state["done"].items()}
         for host, answer in launch.answers.items():
-            done.setdefault(host, []).extend(answer.actions or ())
-        launch.state["done"] = done
+            launch.state.done.setdefault(host, []).extend(answer.actions or ())
     following = AFTER[state["step"]](launch)
     # Only a host that has answered: a host that failed is left out of the plays that follow.
-    own = (following.get("reachable") or following["known"])[:1]
-    if following["step"] in ("hold", "begin", "start"):
-        own = list(dict.fromkeys([*hosts_of(following), *following["stub_hosts"]]))
-    return {**following, "play_hosts": own, "left": following["known"] if following["step"] else []}
+    own = (following.reachable or following.known)[:1]
+    if following.step in ("hold", "begin", "start"):
+        own = list(dict.fromkeys([*hosts_of({"calls": following.calls}), *following.stub_hosts]))
+    return {**following.plain(), "play_hosts": own, "left": following.known if following.step else []}
 
 
 def handed_on(state: State) -> dict[str, Any] | None:

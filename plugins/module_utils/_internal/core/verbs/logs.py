@@ -22,10 +22,9 @@ from ..model.record import ENDED, PENDING
 from ..rules.access import Asker
 from ..rules.output import BATCH, NO_JOB, batch_job, rank_order, speaker, time_of
 from ..values.errors import InvalidInput
-from .verb import Answers, Outside, State, call, step
+from .verb import PLACE, Answers, Outside, State, call, step
 
 REFUSED = "There are no logs to show."
-VARIABLES = {"state_directory": "logs_state_directory"}
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
         "follow_seconds": 0 if outside.check_mode else request["follow_seconds"],
         "width": max(map(len, [*ends, *chosen.members, *request["replicas"], "main1", *of_jobs])),
     }
-    read = call("session_output", list(chosen.copies), arguments, variables=VARIABLES)
+    read = call("session_output", list(chosen.copies), arguments, of_role=PLACE)
     return {
         **state,
         **step("read", "Read the output on this host", "Find out what is missing", [read]),

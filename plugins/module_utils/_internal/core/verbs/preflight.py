@@ -34,17 +34,11 @@ from ..rules.addressing import parse_port_pool
 from ..rules.data import roots_of
 from ..rules.site import HOST_VARIABLES, Settings
 from ..values.errors import InvalidInput
-from .verb import Answers, Outside, State, call, step
+from .verb import OF_HOST, PLACE, Answers, Outside, State, call, step
 
 REFUSED = "Preflight cannot begin; no host was touched."
-OF_HOST = {
-    "underlay_address": "preflight_underlay_address",
-    "accelerators": "preflight_accelerators",
-    "state_directory": "preflight_state_directory",
-}
 REMEMBER = "Store the problem of a host, or that it has none"
-OF_STATE = {"state_directory": "preflight_state_directory"}
-TOKEN = {"token": "preflight_token"}
+TOKEN = ("token",)
 """Secret by which senders authenticate to the hosts' processes; no state contains it."""
 
 
@@ -73,7 +67,7 @@ def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -
             "examine",
             title,
             "Decide which hosts test each other",
-            [call("host_preflight", own, arguments, variables=OF_HOST)],
+            [call("host_preflight", own, arguments, of_role=OF_HOST)],
         ),
     }
 
@@ -166,7 +160,7 @@ def _planned(state: State, outside: Outside) -> State:
 def _listen(state: State, outside: Outside) -> State:
     _options, _settings, inventory = _read(state, outside)
     hosts = {host: {"host": host, "roots": _roots(inventory, host)} for host in state["plan"]["probe"]["hosts"]}
-    listen = call("host_preflight", hosts, {"state": "listening"}, of_state=["plan"], variables=TOKEN)
+    listen = call("host_preflight", hosts, {"state": "listening"}, of_state=["plan"], of_role=TOKEN)
     return {**state, **step("listen", state["ahead"][0], "Learn where each listens", [listen])}
 
 
@@ -187,7 +181,7 @@ def _reach(state: State, outside: Outside) -> State:
         "ports": {host: answer.port for host, answer in listening.items()},
         "udp_ports": {host: answer.udp for host, answer in listening.items()},
     }
-    reach = call("host_preflight", hosts, arguments, of_state=["plan"], variables=TOKEN)
+    reach = call("host_preflight", hosts, arguments, of_state=["plan"], of_role=TOKEN)
     return {**state, **step("reach", state["ahead"][1], "Check which hosts were reached", [reach])}
 
 
@@ -202,13 +196,13 @@ def _measure(state: State) -> State:
                 "hear",
                 state["ahead"][-2],
                 "Judge",
-                [call("host_preflight", hosts, {"state": "ended"}, variables=TOKEN)],
+                [call("host_preflight", hosts, {"state": "ended"}, of_role=TOKEN)],
             ),
         }
     ports = {host: answer.port for host, answer in listening.items() if answer.port}
     pairs = [pair for pair in state["rounds"][0] if pair["from"] in ports and pair["to"] in ports]
     hosts = {pair["from"]: {"host": pair["from"], "target": pair["to"]} for pair in pairs}
-    measure = call("host_preflight", hosts, {"state": "measured", "ports": ports}, of_state=["plan"], variables=TOKEN)
+    measure = call("host_preflight", hosts, {"state": "measured", "ports": ports}, of_state=["plan"], of_role=TOKEN)
     title = state["ahead"][-2 - len(state["rounds"])]
     return {**state, **step("measure", title, "Keep what was measured", [measure])}
 
@@ -232,7 +226,7 @@ def _judged(state: State, outside: Outside) -> State:
     own = {host: {"reason": reasons.get(host, "")} for host in results.observed}
     return {
         **{key: state[key] for key in ("verb", "hosts", "ahead")},
-        **step("remember", REMEMBER, "Report what was found", [call("host_suspect", own, variables=OF_STATE)]),
+        **step("remember", REMEMBER, "Report what was found", [call("host_suspect", own, of_role=PLACE)]),
         "answer": answer_of(findings, results, clocks),
         "table": report(findings, results),
         "problems": problems_of(findings, results, options.strict),

@@ -35,11 +35,9 @@ from ..rules.rendezvous import name_hosts
 from ..show.overview import findings
 from ..values.errors import CoreError
 from . import cleanup
-from .verb import Answers, Outside, State, call, removal_variables, step
+from .verb import PLACE, Answers, Outside, State, call, step
 
 REFUSED = "The hosts cannot be judged."
-STATE_DIRECTORY = {"state_directory": "repair_state_directory"}
-REMOVAL = removal_variables("repair")
 REPORT = "Put the report together"
 GRANTED = ("allocatable", "mount_roots", "volume_drivers")
 """Variables by which each call informs a host what the site grants there."""
@@ -90,8 +88,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _look(hosts: Sequence[str]) -> State:
-    variables = {"accelerators": "repair_accelerators", **STATE_DIRECTORY}
-    calls = [call("host_info", hosts, {"whole_records": True}, (), variables)]
+    calls = [call("host_info", hosts, {"whole_records": True}, of_role=("accelerators", *PLACE))]
     return step("look", "Collect facts of the hosts", "Evaluate the facts", calls)
 
 
@@ -133,7 +130,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
             group.tell_name_hosts(cluster)
         work = cleanup_actions(group, cluster, removals, expires=state["leaks"])
         if work:
-            return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
+            return {**state, **cleanup.cleanup_step(work, "Look again")}
     missing = [f"{host}: {group.why_missing[host]}" for host in group.missing]
     conflicts = [str(conflict) for conflict in cluster.conflicts.values()]
     state = {**state, "missing": missing, "problems": [*missing, *conflicts, *state["unremoved"]]}
@@ -194,7 +191,7 @@ def _take_over(state: State, group: GroupFacts, cluster: ClusterState, outside: 
         if runs or line in lines:
             continue
         given = {"state": "released", "claim": held.claim.to_dict(), "lease_owner": held.lease_owner, "host": host}
-        calls.append(call("session_host", [host], given, variables=STATE_DIRECTORY))
+        calls.append(call("session_host", [host], given, of_role=PLACE))
         lines.append(line)
     title = "Take over from launches that were ended"
     return {**state, "taken_over": lines, **step("takeover" if calls else "", title, "Look again", calls)}
@@ -219,7 +216,7 @@ def _requeue(state: State, group: GroupFacts, cluster: ClusterState, leaving: Ma
         elif host in group.facts:
             requeued.append(f"{host}: session {name}: stop its batch command, to start again elsewhere")
             what = {"state": "stopped", "session_id": session_id, "job": batch_job(session_id), "requeue": True}
-            calls.append(call("session_job", [host], what, variables=STATE_DIRECTORY))
+            calls.append(call("session_job", [host], what, of_role=PLACE))
         else:
             why = group.why_missing.get(host, "It left the resource group.")
             stays.append(
@@ -237,7 +234,7 @@ def _after_requeue(state: State, answers: Answers, _outside: Outside) -> State:
 
 
 def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) -> State:
-    calls = [call("session_repair", hosts, of_state=["session_name", "public_keys"], variables=STATE_DIRECTORY)]
+    calls = [call("session_repair", hosts, of_state=["session_name", "public_keys"], of_role=PLACE)]
     return step(name, title, REPORT, calls)
 
 

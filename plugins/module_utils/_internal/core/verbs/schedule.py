@@ -38,11 +38,9 @@ from ..values.errors import CoreError
 from . import cleanup
 from .launch import launch_request
 from .launch_flow.images import IMAGE_AWAY
-from .verb import Answers, Outside, State, call, removal_variables, step, with_unreachable
+from .verb import OF_HOST, Answers, Outside, State, call, step, with_unreachable
 
 REFUSED = "The queue cannot be read."
-STATE_DIRECTORY = {"state_directory": "schedule_state_directory"}
-REMOVAL = removal_variables("schedule")
 
 
 def begin(
@@ -105,16 +103,11 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _look(hosts: Sequence[str], peers_of: Sequence[str] = (), in_full: bool = False) -> State:
-    variables = {
-        "underlay_address": "schedule_underlay_address",
-        "accelerators": "schedule_accelerators",
-        **STATE_DIRECTORY,
-    }
     if not peers_of and not in_full:
-        calls = [call("host_info", hosts, {"underlay_address": ""}, variables=variables)]
+        calls = [call("host_info", hosts, {"underlay_address": ""}, of_role=OF_HOST)]
         return step("look", "Collect facts of the hosts", "Go through the queue", calls)
     arguments = {"underlay_address": "", "whole_records": True, "peers_of": list(peers_of)}
-    calls = [call("host_info", hosts, arguments, variables=variables)]
+    calls = [call("host_info", hosts, arguments, of_role=OF_HOST)]
     title = "Ask which other hosts cannot reach the missing ones" if peers_of else "Ask for all that is recorded"
     return step("losses", title, "Go through the queue", calls)
 
@@ -162,7 +155,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     group.tell_name_hosts(cluster)
     work = cleanup_actions(group, cluster, cluster.orphaned)
     if work and not state["cleaned_up"]:
-        return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
+        return {**state, **cleanup.cleanup_step(work, "Look again")}
     waiting_launches = [
         _launch_of(entry.waiting.request, record)
         for entry in sorted(entries, key=lambda entry: _lacks_image(cluster.records[entry.waiting.session_id]))

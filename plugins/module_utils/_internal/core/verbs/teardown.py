@@ -25,12 +25,11 @@ from ..rules.scope import VARIABLE as GROUP
 from ..rules.scope import Scope
 from ..values.errors import printable
 from .cleanup import UNOWNED
-from .verb import Answers, Call, Outside, State, call, removal_variables, step
+from .verb import PLACE, REMOVAL, Answers, Call, Outside, State, call, step
 
 REFUSED = "The session cannot be torn down."
-VARIABLES = {"state_directory": "teardown_state_directory"}
-REMOVAL = removal_variables("teardown", "session_id", "keep_record", "undo")
-REMOVAL_BY_ID = removal_variables("teardown", "keep_record", "undo")
+BY_ID = (*REMOVAL, "keep_record", "undo")
+BY_NAME = (*BY_ID, "session_id")
 SEE = "Find the hosts to clean later"
 SAY = "Report what could not be removed"
 KEPT = ("sessions", "tombstones", "elsewhere", "failed", "unreachable", "msg", "refused", "theirs")
@@ -57,10 +56,10 @@ class Tombstones:
         """Whether there is anything to record."""
         return bool(self.tombstones or self.forget)
 
-    def calls(self, variables: dict[str, str]) -> list[Call]:
+    def calls(self) -> list[Call]:
         """Return the calls by which hosts that answer record them."""
         arguments = {"tombstones": self.tombstones, "forget": self.forget}
-        return [call("session_record", [*self.done, *self.failed], arguments, variables=variables)]
+        return [call("session_record", [*self.done, *self.failed], arguments, of_role=PLACE)]
 
 
 def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] = ()) -> Tombstones:
@@ -181,7 +180,7 @@ def _removed(state: State, outside: Outside) -> State:
     stubs = {key: hosts for key, hosts in _known_by_stubs(answers).items() if found.tombstones}
     if stubs:
         carriers = list(dict.fromkeys(host for hosts in stubs.values() for host in hosts))
-        calls = [call("host_info", carriers, {"session_name": state["session_name"]}, variables=VARIABLES)]
+        calls = [call("host_info", carriers, {"session_name": state["session_name"]}, of_role=PLACE)]
         title = "See whether it was launched meanwhile"
         return {**state, **step("look", title, SEE, calls)}
     return _remember(state, ())
@@ -243,7 +242,7 @@ def _calls_by_id(
             "session_host",
             [host for host, answer in answers.items() if answer.sessions is not None],
             {"state": "absent", "session_name": state["session_name"], "session_id": key, "asker": asker},
-            variables=REMOVAL_BY_ID,
+            of_role=BY_ID,
         )
         for key in ids
     ]
@@ -257,10 +256,10 @@ def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: 
     calls = []
     for number in range(max(map(len, dead.values()))):
         own = {host: {"session_id": ids[number]} for host, ids in dead.items() if number < len(ids)}
-        calls.append(call("session_host", own, UNOWNED, variables=VARIABLES))
+        calls.append(call("session_host", own, UNOWNED, of_role=PLACE))
     asker = None if outside.asker.is_admin else outside.asker.name
     again = {"state": "absent", "session_name": session_name, "asker": asker, "scope": outside.scope.told}
-    return [*calls, call("session_host", list(dead), again, variables=REMOVAL)]
+    return [*calls, call("session_host", list(dead), again, of_role=BY_NAME)]
 
 
 def _remember(state: State, alive: Collection[str]) -> State:
@@ -274,7 +273,7 @@ def _remember(state: State, alive: Collection[str]) -> State:
         "answers": {},
     }
     if found.is_needed:
-        return {**state, **step("remember", "Record the hosts to clean later", SAY, found.calls(VARIABLES))}
+        return {**state, **step("remember", "Record the hosts to clean later", SAY, found.calls())}
     return _over(state)
 
 

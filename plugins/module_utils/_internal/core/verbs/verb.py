@@ -23,6 +23,12 @@ State = dict[str, Any]
 Answers = Mapping[str, Mapping[str, Any]]
 """The answer of each host that was called in a step; empty for a host that did not answer."""
 Call = dict[str, Any]
+PLACE = ("state_directory",)
+"""What every call to a host gets of its role (`call`)."""
+OF_HOST = ("underlay_address", "accelerators", *PLACE)
+"""What a host needs of its role to report its facts."""
+REMOVAL = (*PLACE, "output_size", "output_days", "output_sessions")
+"""What a removal gets of its role: also how much output is kept."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +60,13 @@ def call(
     hosts: Mapping[str, Mapping[str, Any]] | Iterable[str],
     arguments: Mapping[str, Any] | None = None,
     of_state: Sequence[str] = (),
-    variables: Mapping[str, str] | None = None,
+    of_role: Sequence[str] = (),
 ) -> Call:
     """Return one call of a module on some hosts.
 
     hosts: by name the arguments for that host alone. arguments: the same for all. of_state: keys of the state that are
-    arguments as well, so that large values are stored once. variables: arguments by the role's variables that they come
-    from, which may differ from host to host; empty ones are left out.
+    arguments as well, so that large values are stored once. of_role: arguments that the role's variables give,
+    which may differ from host to host; empty ones are left out.
     """
     own = {name: dict(hosts[name]) if isinstance(hosts, Mapping) else {} for name in hosts}
     return {
@@ -68,17 +74,8 @@ def call(
         "hosts": own,
         "arguments": dict(arguments or {}),
         "of_state": list(of_state),
-        "variables": dict(variables or {}),
+        "of_role": list(of_role),
     }
-
-
-def removal_variables(role: str, *others: str) -> dict[str, str]:
-    """Return, for `call`, the variables of a role that a removal uses: they set how much output is kept.
-
-    others: arguments that come from a role's variables of the same names as well.
-    """
-    names = ("state_directory", "output_size", "output_days", "output_sessions", *others)
-    return {name: f"{role}_{name}" for name in names}
 
 
 def step(name: str, title: str, then: str, calls: Sequence[Call] = ()) -> State:
@@ -101,8 +98,8 @@ def with_unreachable(
     return {host: {"unreachable": True} if host in unreachable else answers.get(host) or {} for host in hosts}
 
 
-def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, Any], dict[str, str]]]:
-    """Return the calls for a host, in order: module, arguments, and the variables that give the other arguments."""
+def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, Any], list[str]]]:
+    """Return the calls for a host, in order: module, arguments, and the other arguments, which the role gives."""
     return [
         (
             step_call["module"],
@@ -120,7 +117,7 @@ def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, A
                     },
                 ),
             ),
-            step_call["variables"],
+            step_call["of_role"],
         )
         for step_call in state["calls"]
         if host in step_call["hosts"]

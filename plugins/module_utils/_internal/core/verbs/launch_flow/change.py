@@ -24,44 +24,52 @@ other hosts are found for what was lost, the session gets back what it had, by a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...model.answers import SessionAnswer, read_answers
 from ...model.claims import ClaimAnswer
 from ...model.decode import encode
+from ...model.launch_state import Base, ChangeState, LaunchState
 from ...model.patch import difference, digest
-from ...model.record import REPLACE, RESIZE, read_record, stub_of
+from ...model.record import REPLACE, RESIZE, stub_of
 from ...rules.data import WRITES
 from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
 from ...rules.quorum import is_quorum
-from ..verb import Call, State, call
+from ..verb import PLACE, REMOVAL, Call, call
 from . import claims, start
-from .launch import ADVICE, REMOVAL, STATE_DIRECTORY, Launch
+from .launch import ADVICE, Launch
 
 STEPS = ("reserve", "withhold", "free", "part", "fence", "agree", "apply", "again", "join", "clear")
 Answers = Mapping[str, SessionAnswer]
 
 
-def begin(launch: Launch) -> State:
+def begin(launch: Launch) -> LaunchState:
     """Begin a change. The state has ``change``, and the wanted record."""
-    launch.state["change"] = {**launch.state["change"], "made": {}, "changed": []}
     return _reserve(launch)
+
+
+def _of(launch: Launch) -> ChangeState:
+    """Return the change that is made."""
+    if launch.state.change is None:
+        raise ValueError("This step needs a change.")
+    return launch.state.change
 
 
 # ---- holding -------------------------------------------------------------------------------------------------------
 
 
-def _reserve(launch: Launch) -> State:
-    change = launch.state["change"]
+def _reserve(launch: Launch) -> LaunchState:
+    change = _of(launch)
     # Until a host that stays has the next record, only this keeps other runs from making a change of their own.
-    turns = claims.turns(launch, {*change["holding"], *change["staying"], *change["leaving"]})
-    calls = [claims.held(launch, change["holding"], turns, {})]
+    turns = claims.turns(launch, {*change.holding, *change.staying, *change.leaving})
+    calls = [claims.held(launch, change.holding, turns)]
     return launch.step("reserve", "Hold what the session is to have beyond what it has", calls)
 
 
-def after_reserve(launch: Launch) -> State:
+def after_reserve(launch: Launch) -> LaunchState:
     """Continue with the change if all needed hosts agree; else try again, or roll back what was held."""
-    state, change = launch.state, launch.state["change"]
+    state, change = launch.state, _of(launch)
     # A host that was granted a lease and could make no keys, or finds the session changed or gone, has released it.
     given = {
         host: answer.to_claim
@@ -70,79 +78,78 @@ def after_reserve(launch: Launch) -> State:
         for host, answer in launch.answers.items()
     }
     needed = _needed(change, given)
-    outcome = resolve_reservations(change["id"], needed)
+    outcome = resolve_reservations(change.id, needed)
     if outcome == GRANTED:
         made = {name: keys for answer in launch.answers.values() for name, keys in (answer.public_keys or {}).items()}
-        state["change"] = {**change, "made": {name: made[name] for name in change["places"] if name in made}}
-        state["public_keys"] = {**state["public_keys"], **made}
+        state.change = replace(change, made={name: made[name] for name in change.places if name in made})
+        state.public_keys = {**state.public_keys, **made}
         return _apply(launch) if launch.outside.check_mode else _part(launch)
     if outcome == ASK_AGAIN and not launch.is_last:
-        state["attempt"] += 1
-        return {**_reserve(launch), "pause": True}
-    state["change"] = {**change, "sick": [host for host, answer in launch.answers.items() if answer.sick]}
-    state["refused"] = claims.reasons_of(needed)
-    return launch.step("withhold", "Roll back what was held", [claims.released(launch, change["holding"])])
+        state.attempt += 1
+        return launch.after_pause(_reserve(launch))
+    state.change = replace(change, sick=[host for host, answer in launch.answers.items() if answer.sick])
+    state.refused = claims.reasons_of(needed)
+    return launch.step("withhold", "Roll back what was held", [claims.released(launch, change.holding)])
 
 
-def _needed(change: Mapping[str, Any], given: Mapping[str, ClaimAnswer]) -> dict[str, ClaimAnswer]:
+def _needed(change: ChangeState, given: Mapping[str, ClaimAnswer]) -> dict[str, ClaimAnswer]:
     """Return the answers that a change needs: a host that only has to agree is not needed if most others do.
 
     If most have not agreed, unreachable hosts count as a no.
     """
-    granted = [host for host, answer in given.items() if answer.granted and host not in change.get("voted", ())]
-    if not change["electors"]:
+    granted = [host for host, answer in given.items() if answer.granted and host not in change.voted]
+    if not change.electors:
         return dict(given)
-    if not is_quorum(granted, change["electors"], change["main"]):
-        away = [host for host in change["electors"] if host not in given]
-        why = f"Most of {', '.join(change['electors'])} have to agree to that; it cannot be asked."
+    if not is_quorum(granted, change.electors, change.main):
+        away = [host for host in change.electors if host not in given]
+        why = f"Most of {', '.join(change.electors)} have to agree to that; it cannot be asked."
         return {**given, **{host: ClaimAnswer(False, (why,)) for host in away}}
-    only_agree = {*change["electors"]} - {*change["receiving"], *change["staying"]}
+    only_agree = {*change.electors} - {*change.receiving, *change.staying}
     return {host: answer for host, answer in given.items() if answer.granted or host not in only_agree}
 
 
-def after_withhold(launch: Launch) -> State:
+def after_withhold(launch: Launch) -> LaunchState:
     """Collect facts again without the faulty hosts; after the last attempt, end or restore what the session had."""
     state = launch.state
     if launch.is_last:
-        if state["before_loss"]:
-            return restore(launch, state["refused"])
+        if state.before_loss:
+            return restore(launch, state.refused)
         return launch.not_changed(
-            f"The session {state['session_name']} runs on as it is; it could not be changed.", *state["refused"]
+            f"The session {state.session_name} runs on as it is; it could not be changed.", *state.refused
         )
-    state["avoid"] = sorted({*state["avoid"], *state["change"]["sick"]})
+    state.avoid = sorted({*state.avoid, *_of(launch).sick})
     return launch.look_again(pause=True)
 
 
 # ---- changing ------------------------------------------------------------------------------------------------------
 
 
-def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, **arguments: Any) -> Call:
+def _amended(launch: Launch, hosts: Mapping[str, Mapping[str, Any]], whole: bool) -> Call:
     """Return the call by which hosts take over the record. whole: whether they get all of it, and all keys.
 
     Otherwise they have the record before this one, or this one already, and get only the difference.
     """
-    change = state["change"]
-    known, record = change["before"], state["record"]
+    state, change = launch.state, _of(launch)
+    known, record = encode(change.before), encode(launch.record)
     # Once for all hosts: with thousands of replicas it takes a while.
     patch = nothing = {}
     if not whole:
         patch = {**_made_for(known), "changes": difference(known, record)}
         nothing = {**_made_for(record), "changes": {}}
-    variables = {"timeout": "launch_ready_timeout", **REMOVAL}
     own = {}
     for host, given in hosts.items():
         own[host] = {
             **given,
             "host": host,
-            "recorded": state["recorded"][host],
-            "allocatable": change["allocatable"][host],
-            **({"change_id": change["id"]} if host in change["holding"] else {}),
+            "recorded": state.recorded[host],
+            "allocatable": change.allocatable[host],
+            **({"change_id": change.id} if host in change.holding else {}),
         }
         if not whole:
-            own[host]["patch"] = nothing if host in change["changed"] else patch
-            own[host]["public_keys"] = change["made"]
+            own[host]["patch"] = nothing if host in change.changed else patch
+            own[host]["public_keys"] = change.made
     of_state = ["lease_owner", *(["record", "public_keys"] if whole else [])]
-    return call("session_host", own, {"state": "amended", **arguments}, of_state, variables)
+    return call("session_host", own, {"state": "amended"}, of_state, ("timeout", *REMOVAL))
 
 
 def _made_for(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,155 +157,147 @@ def _made_for(record: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": record["id"], "from": record["revision"], "digest": digest(record)}
 
 
-def _takes_patches(state: State) -> bool:
+def _takes_patches(launch: Launch) -> bool:
     """Tell whether hosts know the session's record by the names that it has here."""
-    return not (state.get("host_names") or {}).get(state["record"]["id"])
+    return not launch.state.host_names.get(launch.record.id)
 
 
-def _part(launch: Launch) -> State:
+def _part(launch: Launch) -> LaunchState:
     """Let removed replicas end while their network still works: programs pass on their data and disconnect."""
-    state, change = launch.state, launch.state["change"]
-    after = {replica["name"]: replica["host"] for replica in state["record"]["plan"]["replicas"]}
-    losing = {
-        replica["host"]
-        for replica in change["before"]["plan"]["replicas"]
-        if after.get(replica["name"]) != replica["host"]
-    }
-    hosts = {host: {"containers": host not in change["receiving"]} for host in change["staying"] if host in losing}
-    calls = [_amended(state, hosts, not _takes_patches(state))] if hosts else []
-    if change["leaving"]:
+    change = _of(launch)
+    after = {replica.name: replica.host for replica in launch.record.replicas}
+    losing = {replica.host for replica in change.before.replicas if after.get(replica.name) != replica.host}
+    hosts = {host: {"containers": host not in change.receiving} for host in change.staying if host in losing}
+    calls = [_amended(launch, hosts, not _takes_patches(launch))] if hosts else []
+    if change.leaving:
         # Their record stays that of the session, until a host that stays has the next one.
-        judged = {"judged_revision": change["before"]["revision"], "unless_reserved": True}
-        calls.append(_given_up(state, change_id=change["id"], **judged))
+        judged = {"judged_revision": change.before.revision, "unless_reserved": True}
+        calls.append(_given_up(launch, change_id=change.id, **judged))
     if not calls:
         return _fence(launch)
     return launch.step("part", "End the replicas that are removed", calls)
 
 
-def after_part(launch: Launch) -> State:
+def after_part(launch: Launch) -> LaunchState:
     """Continue after removed replicas have ended."""
     return _unless_stale(launch, _parted)
 
 
-def _parted(launch: Launch, answers: Answers) -> State:
+def _parted(launch: Launch, answers: Answers) -> LaunchState:
     return _unless_missing(launch, answers, _fence)
 
 
-def _unless_missing(launch: Launch, answers: Answers, follow: Callable[[Launch], State]) -> State:
+def _unless_missing(launch: Launch, answers: Answers, follow: Callable[[Launch], LaunchState]) -> LaunchState:
     """End the change if a host has not done its part; else note which hosts have the record by now, and continue."""
     missing = _missing(answers)
     if missing:
         return _failed(launch, missing)
-    change = launch.state["change"]
-    staying = [host for host in answers if host in change["staying"]]
-    launch.state["change"] = {**change, "changed": [*change["changed"], *staying]}
+    change = _of(launch)
+    staying = [host for host in answers if host in change.staying]
+    launch.state.change = replace(change, changed=[*change.changed, *staying])
     return follow(launch)
 
 
-def _fence(launch: Launch) -> State:
+def _fence(launch: Launch) -> LaunchState:
     """Send hosts that stay the new places of replicas, and let go of lost hosts, before anything starts elsewhere."""
-    state, change = launch.state, launch.state["change"]
+    change = _of(launch)
     undecided = {"undecided": True} if _is_decided_by_witnesses(change) else {}
     hosts = {
-        host: {"containers": host not in change["receiving"], **undecided}
-        for host in change["staying"]
-        if host not in change["changed"]
+        host: {"containers": host not in change.receiving, **undecided}
+        for host in change.staying
+        if host not in change.changed
     }
-    if not hosts or (change["kind"] == RESIZE and not change["electors"]):
+    if not hosts or (change.kind == RESIZE and not change.electors):
         return _agree(launch)
-    return launch.step("fence", "Let go of what is lost", [_amended(state, hosts, not _takes_patches(state))])
+    return launch.step("fence", "Let go of what is lost", [_amended(launch, hosts, not _takes_patches(launch))])
 
 
-def after_fence(launch: Launch) -> State:
+def after_fence(launch: Launch) -> LaunchState:
     """Continue after hosts that stay have let go of the lost ones."""
     return _unless_stale(launch, _fenced)
 
 
-def _fenced(launch: Launch, answers: Answers) -> State:
+def _fenced(launch: Launch, answers: Answers) -> LaunchState:
     return _unless_missing(launch, answers, _agree)
 
 
-def _agree(launch: Launch) -> State:
+def _agree(launch: Launch) -> LaunchState:
     """Record on the witnesses that do not stay which hosts the session has, before anything starts elsewhere.
 
     Hosts that leave do so as well: otherwise one could agree to another change as soon as its lease has ended.
     Each agrees to one content of a revision, and only to one that follows from the revision it knows. So of two runs
     that reach different hosts of the session only one continues.
     """
-    state, change = launch.state, launch.state["change"]
+    state, change = launch.state, _of(launch)
     hosts = [
-        host
-        for host in change["electors"]
-        if host in change["holding"] and host not in [*change["staying"], *change.get("voted", ())]
+        host for host in change.electors if host in change.holding and host not in [*change.staying, *change.voted]
     ]
-    if launch.outside.check_mode or not change["electors"]:
+    if launch.outside.check_mode or not change.electors:
         return _apply(launch)
     if not hosts:
         return _agreed(launch, ())
-    names = (state.get("host_names") or {}).get(state["record"]["id"], {})
-    base = change.get("base") or change["before"]
+    names = state.host_names.get(launch.record.id, {})
+    base = change.base or Base(change.before.revision, [*change.before.hosts])
     arguments = {
         "state": "agreed",
-        "record": encode(stub_of(read_record(state["record"]))),
-        "judged_revision": base["revision"],
-        "judged_hosts": [names.get(host, host) for host in base["hosts"]],
-        "change_id": change["id"],
+        "record": encode(stub_of(launch.record)),
+        "judged_revision": base.revision,
+        "judged_hosts": [names.get(host, host) for host in base.hosts],
+        "change_id": change.id,
     }
-    own = {host: {"recorded": state["recorded"][host], "host": host} for host in hosts}
+    own = {host: {"recorded": state.recorded[host], "host": host} for host in hosts}
     title = "Agree on the hosts that the session has"
-    calls = [call("session_host", own, arguments, ["lease_owner"], STATE_DIRECTORY)]
+    calls = [call("session_host", own, arguments, ["lease_owner"], PLACE)]
     return launch.step("agree", title, calls)
 
 
-def after_agree(launch: Launch) -> State:
+def after_agree(launch: Launch) -> LaunchState:
     """Continue with the witnesses that have recorded the new hosts of the session."""
     return _agreed(launch, [host for host, answer in launch.answers.items() if answer.actions is not None])
 
 
-def _agreed(launch: Launch, hosts: Collection[str]) -> State:
+def _agreed(launch: Launch, hosts: Collection[str]) -> LaunchState:
     """Continue if most witnesses have agreed; hosts that stay have agreed, because they have the record."""
-    state, change = launch.state, launch.state["change"]
-    agreed = {*hosts, *change["staying"]} - {*change.get("voted", ())}
-    if not is_quorum(agreed, change["electors"], change["main"]):
+    state, change = launch.state, _of(launch)
+    agreed = {*hosts, *change.staying} - {*change.voted}
+    if not is_quorum(agreed, change.electors, change.main):
         return _failed(launch, _missing(launch.answers) or dict.fromkeys(hosts, "It is too few of the witnesses."))
-    if change.get("is_new") and not state["before_loss"]:
-        state["before_loss"] = change["before"]
+    if change.is_new and not state.before_loss:
+        state.before_loss = change.before
     return _apply(launch)
 
 
-def _is_decided_by_witnesses(change: Mapping[str, Any]) -> bool:
+def _is_decided_by_witnesses(change: ChangeState) -> bool:
     """Tell whether lost hosts are let go of, which get no answer from the others before most witnesses have agreed."""
-    return change["kind"] == REPLACE and bool(change["electors"])
+    return change.kind == REPLACE and bool(change.electors)
 
 
-def _apply(launch: Launch) -> State:
-    state, change = launch.state, launch.state["change"]
-    starts = {"prove": True, "patience": start.patience(launch, change["receiving"]), "ran": change["ran"]}
-    new = {host: starts for host in change["receiving"] if host not in change["staying"]}
-    old = {host: starts for host in change["receiving"] if host in change["staying"]}
-    known = [] if _is_decided_by_witnesses(change) else change["changed"]
-    old.update({host: {} for host in change["staying"] if host not in [*old, *known]})
-    calls = [_amended(state, new, True)] if new else []
+def _apply(launch: Launch) -> LaunchState:
+    state, change = launch.state, _of(launch)
+    starts = {"prove": True, "patience": start.patience(launch, change.receiving), "ran": change.ran}
+    new = {host: starts for host in change.receiving if host not in change.staying}
+    old = {host: starts for host in change.receiving if host in change.staying}
+    known = [] if _is_decided_by_witnesses(change) else change.changed
+    old.update({host: {} for host in change.staying if host not in [*old, *known]})
+    calls = [_amended(launch, new, True)] if new else []
     if old:
-        calls.append(_amended(state, old, not _takes_patches(state)))
-    stubs = {
-        host: {"recorded": state["recorded"][host]} for host in state["stub_hosts"] if host not in change["leaving"]
-    }
+        calls.append(_amended(launch, old, not _takes_patches(launch)))
+    stubs = {host: {"recorded": state.recorded[host]} for host in state.stub_hosts if host not in change.leaving}
     if stubs:
-        stub = encode(stub_of(read_record(state["record"])))
-        calls.append(call("session_host", stubs, {"state": "stub", "record": stub}, ["lease_owner"], STATE_DIRECTORY))
+        stub = encode(stub_of(launch.record))
+        calls.append(call("session_host", stubs, {"state": "stub", "record": stub}, ["lease_owner"], PLACE))
     if not calls:
         return _applied(launch, {})
-    title = "Start what is new, and prove that it works" if change["receiving"] else "Let go of the replicas that go"
+    title = "Start what is new, and prove that it works" if change.receiving else "Let go of the replicas that go"
     return launch.step("apply", title, calls)
 
 
-def after_apply(launch: Launch) -> State:
+def after_apply(launch: Launch) -> LaunchState:
     """Continue after hosts have started the new replicas and taken over the record."""
     return _unless_stale(launch, _applied)
 
 
-def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) -> State:
+def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], LaunchState]) -> LaunchState:
     """Send the whole record to hosts that had another copy than expected; else continue."""
     state = launch.state
     stale = [host for host, answer in launch.answers.items() if answer.stale]
@@ -306,36 +305,33 @@ def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) ->
         return follow(launch, launch.answers)
     arguments = {
         host: {key: given[key] for key in ("containers", "undecided", "ran", "prove", "patience") if key in given}
-        for step_call in state["calls"]
+        for step_call in state.calls
         for host, given in step_call["hosts"].items()
         if host in stale
     }
-    state["change"] = {
-        **state["change"],
-        "after": state["step"],
-        "answers": encode({host: answer for host, answer in launch.answers.items() if host not in stale}),
-    }
-    return launch.step("again", "Send the whole record to hosts with another copy", [_amended(state, arguments, True)])
+    others = {host: answer for host, answer in launch.answers.items() if host not in stale}
+    state.change = replace(_of(launch), after=state.step, answers=encode(others))
+    return launch.step("again", "Send the whole record to hosts with another copy", [_amended(launch, arguments, True)])
 
 
-def after_again(launch: Launch) -> State:
+def after_again(launch: Launch) -> LaunchState:
     """Continue with the step in which hosts had another copy, with their new answers and the earlier ones."""
-    change = launch.state["change"]
-    follow = {"part": _parted, "fence": _fenced, "apply": _applied}[change["after"]]
-    return follow(launch, {**read_answers(SessionAnswer, change["answers"]), **launch.answers})
+    change = _of(launch)
+    follow = {"part": _parted, "fence": _fenced, "apply": _applied}[change.after]
+    return follow(launch, {**read_answers(SessionAnswer, change.answers), **launch.answers})
 
 
-def _applied(launch: Launch, answers: Answers) -> State:
-    state, change = launch.state, launch.state["change"]
+def _applied(launch: Launch, answers: Answers) -> LaunchState:
+    state, change = launch.state, _of(launch)
     # Hosts that have it all already only learn that it is decided; they do not need that to continue.
-    heard = {*change["changed"]} - {*change["receiving"]}
-    amended = {host: answer for host, answer in answers.items() if host in {*state["record"]["hosts"]} - heard}
-    state["replicas"] = start.replicas_of(amended)
+    heard = {*change.changed} - {*change.receiving}
+    amended = {host: answer for host, answer in answers.items() if host in {*launch.record.hosts} - heard}
+    state.replicas = start.replicas_of(amended)
     if missing := _missing(amended):
         displaced = {
-            replica["name"]: replica["host"]
-            for replica in state["record"]["plan"]["replicas"]
-            if replica["host"] in missing and replica["name"] in state["change"]["places"]
+            replica.name: replica.host
+            for replica in launch.record.replicas
+            if replica.host in missing and replica.name in change.places
         }
         return _failed(launch, missing, displaced)
     late = [host for host, answer in amended.items() if answer.unproven]
@@ -344,25 +340,25 @@ def _applied(launch: Launch, answers: Answers) -> State:
     return _clear(launch)
 
 
-def after_join(launch: Launch) -> State:
+def after_join(launch: Launch) -> LaunchState:
     """Clear up if late hosts have reached their peers; else the change has failed."""
     missing = {host: answer.why_not for host, answer in launch.answers.items() if answer.replicas is None}
     if missing:
         return _failed(launch, missing)
-    launch.state["replicas"] = [*launch.state["replicas"], *start.replicas_of(launch.answers)]
+    launch.state.replicas = [*launch.state.replicas, *start.replicas_of(launch.answers)]
     return _clear(launch)
 
 
-def _clear(launch: Launch) -> State:
-    state, change, hosts = launch.state, launch.state["change"], launch.state["record"]["plan"]["hosts"]
-    stub = encode(stub_of(read_record(state["record"])))
-    calls = [_given_up(state, record=stub)] if change["leaving"] else []
+def _clear(launch: Launch) -> LaunchState:
+    change, hosts = _of(launch), launch.record.plan["hosts"]
+    stub = encode(stub_of(launch.record))
+    calls = [_given_up(launch, record=stub)] if change.leaving else []
     # Hosts that are proven with their new replicas have removed by then what they wrote into shared folders.
     writers = [
         host
-        for host in change["holding"]
+        for host in change.holding
         if host in hosts
-        and host not in change["receiving"]
+        and host not in change.receiving
         and any(folder["proof"] == WRITES for folder in hosts[host]["data"].values())
     ]
     if writers and not launch.outside.check_mode:
@@ -370,17 +366,17 @@ def _clear(launch: Launch) -> State:
     return launch.step("clear", "Remove what is not needed any more", calls) if calls else _done(launch)
 
 
-def _given_up(state: State, **record: Any) -> Call:
+def _given_up(launch: Launch, **record: Any) -> Call:
     """Return the call by which hosts give up their part of the session except the record, or replace it by a stub."""
-    arguments = {"state": "absent", "session_id": state["record"]["id"], "keep_record": True, **record}
-    own = {host: {"recorded": state["recorded"][host]} for host in state["change"]["leaving"]}
+    arguments = {"state": "absent", "session_id": launch.record.id, "keep_record": True, **record}
+    own = {host: {"recorded": launch.state.recorded[host]} for host in _of(launch).leaving}
     return call("session_host", own, arguments, (), REMOVAL)
 
 
-def after_clear(launch: Launch) -> State:
+def after_clear(launch: Launch) -> LaunchState:
     """Finish the change; hosts that could not be cleaned become warnings."""
     # The next run removes what stays there: according to the newest record the session runs elsewhere.
-    launch.state["warnings"] = [f"{host} could not be cleaned: {why}" for host, why in _missing(launch.answers).items()]
+    launch.state.warnings = [f"{host} could not be cleaned: {why}" for host, why in _missing(launch.answers).items()]
     return _done(launch)
 
 
@@ -392,80 +388,79 @@ def _missing(answers: Answers) -> dict[str, str]:
 # ---- how it went ---------------------------------------------------------------------------------------------------
 
 
-def restore(launch: Launch, reasons: Iterable[str], holding: Iterable[str] = ()) -> State:
+def restore(launch: Launch, reasons: Iterable[str], holding: Iterable[str] = ()) -> LaunchState:
     """Give a session back the hosts that it had, if what was lost could not be started elsewhere.
 
     reasons: why not. holding: hosts that may hold reservations for it. It is a change like any other, under a revision
     of its own: what was started ends first.
     """
-    launch.state.update(
-        restores=launch.state["before_loss"], before_loss=None, failures=[*launch.state["failures"], *reasons]
-    )
+    launch.state.restores, launch.state.before_loss = launch.state.before_loss, None
+    launch.state.failures = [*launch.state.failures, *reasons]
     return _free(launch, holding)
 
 
-def _free(launch: Launch, hosts: Iterable[str]) -> State:
+def _free(launch: Launch, hosts: Iterable[str]) -> LaunchState:
     """Release what hosts still hold of a change before the next one is planned."""
-    holding = [host for host in hosts if host in launch.state["change"]["holding"]]
+    holding = [host for host in hosts if host in _of(launch).holding]
     if not holding:
         return launch.look_again()
     return launch.step("free", "Roll back what was held", [claims.released(launch, holding)])
 
 
-def _done(launch: Launch) -> State:
-    state = launch.state
-    if state["restores"]:
+def _done(launch: Launch) -> LaunchState:
+    state, change = launch.state, _of(launch)
+    if state.restores:
         return launch.not_changed(
-            f"What session {state['session_name']} has lost could not be started on other hosts; it waits for its "
+            f"What session {state.session_name} has lost could not be started on other hosts; it waits for its "
             "hosts, as before.",
-            *dict.fromkeys(state["failures"]),
+            *dict.fromkeys(state.failures),
             ADVICE,
         )
-    if state["given_up"]:
+    if state.given_up:
         return launch.not_changed(
-            f"The session {state['session_name']} could not be changed as requested; it runs on as it was.",
-            *state["failures"],
+            f"The session {state.session_name} could not be changed as requested; it runs on as it was.",
+            *state.failures,
             ADVICE,
         )
-    known = {replica["name"] for replica in state["replicas"]}
-    state["replicas"] = [
-        *state["replicas"],
-        *(status for status in state["statuses"] if status["name"] not in known),
+    known = {replica["name"] for replica in state.replicas}
+    state.replicas = [
+        *state.replicas,
+        *(status for status in state.statuses if status["name"] not in known),
     ]
-    is_replaced = state["change"]["kind"] == REPLACE and "main1" in state["change"]["places"]
-    if is_replaced and state["record"]["request"]["batch_command"] is not None:
+    is_replaced = change.kind == REPLACE and "main1" in change.places
+    if is_replaced and launch.record.request["batch_command"] is not None:
         return start.batch(launch)
-    return launch.over(launch.running, state["report"])
+    return launch.over(launch.running, state.report)
 
 
-def _failed(launch: Launch, missing: Mapping[str, str], displaced: Mapping[str, str] | None = None) -> State:
+def _failed(launch: Launch, missing: Mapping[str, str], displaced: Mapping[str, str] | None = None) -> LaunchState:
     """Follow a change that was begun and not finished. missing: by host whose part is not done, the reason.
 
     displaced: replicas that their host could not run, with that host.
     """
-    state, change = launch.state, launch.state["change"]
+    state, change = launch.state, _of(launch)
     reasons = [f"{host}: {why}" for host, why in missing.items()]
-    new = [replica for replica, before in change["places"].items() if before is None]
-    is_new = state["record"]["revision"] > change["before"]["revision"]  # else they may have run long ago
+    new = [replica for replica, before in change.places.items() if before is None]
+    is_new = launch.record.revision > change.before.revision  # else they may have run long ago
     if displaced and {*displaced} <= {*new}:
         if is_new:
             # New replicas are given up, and with them everything that came in the same change.
-            state.update(given_up=new, failures=reasons)
+            state.given_up, state.failures = new, reasons
             return launch.look_again()
     elif displaced and not launch.is_last:
-        state["displaced"] = {**state["displaced"], **displaced}
-        state["avoid"] = sorted({*state["avoid"], *displaced.values()})
-        state["failures"] = [*state["failures"], *reasons]
+        state.displaced = {**state.displaced, **displaced}
+        state.avoid = sorted({*state.avoid, *displaced.values()})
+        state.failures = [*state.failures, *reasons]
         return _free(launch, sorted({*displaced.values()}))
-    if state["before_loss"] and not state["restores"]:
+    if state.before_loss and not state.restores:
         return restore(launch, reasons, missing)
     return unfinished(launch, reasons)
 
 
-def unfinished(launch: Launch, reasons: Iterable[str]) -> State:
+def unfinished(launch: Launch, reasons: Iterable[str]) -> LaunchState:
     """End if hosts have the wanted record of a session, but not all of it is done. reasons: why not."""
     state = launch.state
     return launch.not_changed(
-        f"The change of session {state['session_name']} was begun and not finished. Launch it again to finish it.",
-        *dict.fromkeys([*state["failures"], *reasons]),
+        f"The change of session {state.session_name} was begun and not finished. Launch it again to finish it.",
+        *dict.fromkeys([*state.failures, *reasons]),
     )

@@ -6,27 +6,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ...model.claims import ClaimAnswer
 from ...rules.ledger import turns_seconds
-from ..verb import Call, call
-from .launch import STATE_DIRECTORY, Launch
+from ..verb import PLACE, Call, call
+from .launch import Launch
 
-LEASE = {"lease_seconds": "launch_lease_seconds", **STATE_DIRECTORY}
+LEASE = ("lease_seconds", *PLACE)
 
 
-def held(launch: Launch, hosts: Iterable[str], turns: Mapping[str, int], variables: Mapping[str, str]) -> Call:
-    """Return the call by which hosts lease their parts. turns: of `turns`. variables: beyond those of a lease."""
+def held(launch: Launch, hosts: Iterable[str], turns: Mapping[str, int], of_role: Sequence[str] = ()) -> Call:
+    """Return the call by which hosts lease their parts. turns: of `turns`. of_role: beyond those of a lease."""
     state = launch.state
-    own = {host: {**state["claims"][host], "host": host, "recorded": state["recorded"][host]} for host in hosts}
-    return call("session_host", own, {"state": "held", **turns}, ["record", "lease_owner"], {**LEASE, **variables})
+    own = {host: {**vars(state.claims[host]), "host": host, "recorded": state.recorded[host]} for host in hosts}
+    return call("session_host", own, {"state": "held", **turns}, ["record", "lease_owner"], (*LEASE, *of_role))
 
 
 def released(launch: Launch, hosts: Iterable[str]) -> Call:
     """Return the call by which hosts release what they hold, and the files they wrote to prove folders."""
-    own = {host: {"claim": launch.state["claims"][host]["claim"], "host": host} for host in hosts}
-    return call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)
+    own = {host: {"claim": launch.state.claims[host].claim, "host": host} for host in hosts}
+    return call("session_host", own, {"state": "released"}, ["record", "lease_owner"], PLACE)
 
 
 def named(launch: Launch, hosts: Iterable[str], turns: Mapping[str, int]) -> Call:
@@ -34,14 +34,14 @@ def named(launch: Launch, hosts: Iterable[str], turns: Mapping[str, int]) -> Cal
 
     If two launches run at the same moment, only one gets it, whatever places they find.
     """
-    arguments = {"state": "named", "claim": launch.state["name_claim"], **turns}
+    arguments = {"state": "named", "claim": launch.state.name_claim, **turns}
     return call("session_host", list(hosts), arguments, ["lease_owner"], LEASE)
 
 
 def name_released(launch: Launch, hosts: Iterable[str]) -> Call:
     """Return the call by which hosts release the name."""
-    arguments = {"state": "released", "claim": launch.state["name_claim"]}
-    return call("session_host", list(hosts), arguments, ["lease_owner"], STATE_DIRECTORY)
+    arguments = {"state": "released", "claim": launch.state.name_claim}
+    return call("session_host", list(hosts), arguments, ["lease_owner"], PLACE)
 
 
 def turns(launch: Launch, hosts: Collection[str]) -> dict[str, int]:

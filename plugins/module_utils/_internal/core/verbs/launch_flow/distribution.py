@@ -7,16 +7,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ...model.answers import ImagesAnswer, Moved, sentence
 from ...model.decode import encode
 from ...model.facts import HostFacts
+from ...model.launch_state import ImageProgress, LaunchState
 from ...rules.distribution import Transfer, next_round, rounds_left
 from ...rules.images import CONTROLLER, Need
 from ...values.errors import InvalidInput
 from ...values.image_names import registry_of
-from ..verb import State
 
 BATCHES = 8
 """How many transfers a round has for each fork of Ansible: few rounds, and yet no server waits for long."""
@@ -27,9 +26,9 @@ class Distribution:
 
     def __init__(
         self,
-        state: State,
+        state: LaunchState,
         facts: Mapping[str, HostFacts],
-        previous: Mapping[str, Any],
+        previous: ImageProgress | None,
         ports: tuple[int, int],
         limit: int,
         check_mode: bool,
@@ -40,11 +39,10 @@ class Distribution:
         self.ports = ports
         self.limit = limit
         self.check_mode = check_mode
-        self.needs = [Need.from_dict(need) for need in previous.get("needs") or state["images"]]
-        self.round = int(previous.get("round") or 0)
-        self.useless: dict[str, list[Any]] = {
-            host: list(servers) for host, servers in (previous.get("useless") or {}).items()
-        }
+        needs = state.images if previous is None else previous.needs
+        self.needs = [Need.from_dict(need) for need in needs]
+        self.round = 0 if previous is None else previous.round
+        self.useless = {} if previous is None else {host: [*servers] for host, servers in previous.useless.items()}
         self.report: list[str] = []
 
     def resolved(self, answers: Mapping[str, ImagesAnswer]) -> None:
@@ -73,7 +71,7 @@ class Distribution:
         for need in self.needs:
             registry = registry_of(need.reference)
             why = f"{registry} gave no answer earlier in this run."
-            silent = [host for host, registries in self.state["silent_registries"].items() if registry in registries]
+            silent = [host for host, registries in self.state.silent_registries.items() if registry in registries]
             if need.asks in silent:
                 self._resolved(need, str(need.asks), None, why)
             for host in need.lacking if need.pulls else ():
@@ -110,7 +108,7 @@ class Distribution:
 
     def arrived(self, served: Mapping[str, ImagesAnswer], answers: Mapping[str, ImagesAnswer]) -> None:
         """Record the outcome of the transfers of a round."""
-        for receiver, plain in (self.previous.get("receives") or {}).items():
+        for receiver, plain in ({} if self.previous is None else self.previous.receives).items():
             transfer = Transfer(**plain)
             need = next(known for known in self.needs if known.reference == transfer.reference)
             answer = answers.get(receiver, ImagesAnswer())
@@ -146,11 +144,11 @@ class Distribution:
             )
         return f"{receiver} did not get {transfer.reference} from {sender}: {reason.rstrip('.')}.{advice}"
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> ImageProgress:
         """Return what each host does next, and the outcome if nothing is left to do."""
         self._leave_out_silent()
         asks: dict[str, list[str]] = {}
-        pulls: dict[str, list[dict[str, Any]]] = {}
+        pulls: dict[str, list[dict[str, str | None]]] = {}
         for need in self.needs:
             if need.asks is not None:
                 asks.setdefault(need.asks, []).append(need.reference)
@@ -165,35 +163,33 @@ class Distribution:
             transfers = next_round(self.needs, self.limit)
             rounds += rounds_left(self.needs, self.limit)
             self.round += 1 if transfers else 0
-        hosts = self.state["fetches"]
+        hosts = self.state.fetches
         missing = {
             host: " ".join(need.why_not(host) for need in self.needs if host in need.lacking)
             for host in hosts
             if any(host in need.lacking for need in self.needs)
         }
         passing = [host for host in missing if all(host in need.passing for need in self.needs if host in need.lacking)]
-        record = self.state["record"]
-        images = {need.reference: encode(need.pinned()) for need in self.needs}
-        return {
-            "needs": [need.to_dict() for need in self.needs],
-            "asks": asks,
-            "pulls": pulls,
-            "round": self.round,
-            "rounds": rounds,
-            "progress": f"round {self.round} of {rounds}, hosts: {len(transfers)}"
+        return ImageProgress(
+            needs=[need.to_dict() for need in self.needs],
+            asks=asks,
+            pulls=pulls,
+            round=self.round,
+            rounds=rounds,
+            progress=f"round {self.round} of {rounds}, hosts: {len(transfers)}"
             if transfers
             else f"hosts: {len(pulls)}",
-            "loads": [transfer.receiver for transfer in transfers if transfer.sender == CONTROLLER],
-            "serves": {transfer.sender: vars(transfer) for transfer in transfers if transfer.sender != CONTROLLER},
-            "receives": {transfer.receiver: vars(transfer) for transfer in transfers},
-            "addresses": _addresses(transfers, self.facts),
-            "ports": list(self.ports),
-            "useless": self.useless,
-            "report": self.report,
-            "results": {host: {"msg": missing[host]} if host in missing else {"present": True} for host in hosts},
-            "passing": passing,
-            "record": {**record, "plan": {**record["plan"], "images": images}},
-        }
+            loads=[transfer.receiver for transfer in transfers if transfer.sender == CONTROLLER],
+            serves={transfer.sender: vars(transfer) for transfer in transfers if transfer.sender != CONTROLLER},
+            receives={transfer.receiver: vars(transfer) for transfer in transfers},
+            addresses=_addresses(transfers, self.facts),
+            ports=list(self.ports),
+            useless=self.useless,
+            report=self.report,
+            missing=missing,
+            passing=passing,
+            images={need.reference: encode(need.pinned()) for need in self.needs},
+        )
 
 
 def _addresses(transfers: Sequence[Transfer], facts: Mapping[str, HostFacts]) -> dict[str, str]:

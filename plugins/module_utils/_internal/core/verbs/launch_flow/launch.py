@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from ...model.answers import A, SessionAnswer, read_answers
-from ...model.record import ERROR, PENDING, RUNNING, Record, read_record
+from ...model.decode import encode
+from ...model.launch_state import LaunchState, Outcome, Wanted, read_launch_state
+from ...model.record import ERROR, RUNNING, Record, kept_by
 from ...show.launch import PLANNED
-from ..verb import Answers, Call, Outside, State, call, hosts_of, removal_variables, step, with_unreachable
+from ..verb import OF_HOST, PLACE, Answers, Call, Outside, State, call, hosts_of, with_unreachable
 
 ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
 DECIDE = "Decide the next step"
 SAY = "Say what runs where, or why it waits"
-STATE_DIRECTORY = {"state_directory": "launch_state_directory"}
-REMOVAL = removal_variables("launch")
+LOOK, PLAN = ("look", "Collect facts of the hosts"), "Plan the session"
+SHORTEST = 0.0
+"""The shortest pause, in seconds: a random part of a moment (session_decide)."""
 
 
 class Launch:
@@ -31,11 +33,11 @@ class Launch:
     REFUSED = "The session cannot be launched."
 
     def __init__(self, state: State, answers: Answers, outside: Outside) -> None:
-        kept = {key: value for key, value in state.items() if key not in ("diff", "lines", "saying")}
-        self.state: State = {**kept, "pause": False, "warnings": []}
+        self.state = read_launch_state({key: state[key] for key in state if key not in ("diff", "lines", "saying")})
+        self.state.pause, self.state.warnings = None, []
         self.results: Answers = {host: answers.get(host) or {} for host in hosts_of(state)}
-        if state["step"] == "look":
-            self.results = with_unreachable(answers, state["known"], state["known_unreachable"])
+        if self.state.step == "look":
+            self.results = with_unreachable(answers, self.state.known, self.state.known_unreachable)
         self.outside = outside
 
     @cached_property
@@ -46,7 +48,7 @@ class Launch:
     @property
     def record(self) -> Record:
         """The session's record with its plan."""
-        return read_record(self.state["record"])
+        return placed(self.state.record)
 
     @property
     def running(self) -> str:
@@ -56,103 +58,111 @@ class Launch:
     @property
     def is_last(self) -> bool:
         """Whether it has been planned as often as allowed."""
-        return bool(self.state["attempt"] >= self.state["attempts"])
+        return self.state.attempt >= self.state.attempts
 
-    def step(self, name: str, title: str, calls: Sequence[Call], then: str = DECIDE) -> State:
+    def step(self, name: str, title: str, calls: Sequence[Call], then: str = DECIDE) -> LaunchState:
         """Return the state with the step that hosts do next."""
-        return {**self.state, **step(name, title, then, calls)}
+        self.state.step, self.state.title, self.state.then, self.state.calls = name, title, then, list(calls)
+        return self.state
 
-    def over(self, status: str, report: Sequence[str]) -> State:
+    def over(self, status: str, report: Sequence[str]) -> LaunchState:
         """End with an outcome."""
-        outcome = {"session_name": self.state["session_name"], "status": status, "report": list(report)}
-        if self.state["from_queue"] and self.state["silent_registries"]:
-            outcome["silent_registries"] = self.state["silent_registries"]
-        return self._tell({"outcome": outcome}, status)
+        silent = self.state.silent_registries if self.state.from_queue else {}
+        self.state.outcome = Outcome(self.state.session_name, status, list(report), silent)
+        return self._tell(status)
 
-    def fail(self, *lines: str) -> State:
+    def fail(self, *lines: str) -> LaunchState:
         """End with a failure."""
-        return self._tell({"failure": "\n".join(lines)}, None if self.state["promised"] is None else ERROR)
+        self.state.failure = "\n".join(lines)
+        return self._tell(None if self.state.promised is None else ERROR)
 
-    def refuse(self, *lines: str) -> State:
+    def refuse(self, *lines: str) -> LaunchState:
         """End with a failure before anything was begun."""
         return self.fail(self.REFUSED, *lines)
 
-    def not_held(self, reasons: Sequence[str]) -> State:
+    def not_held(self, reasons: Sequence[str]) -> LaunchState:
         """End with a failure if hosts did not hold their parts."""
         return self.fail(
-            f"The session {self.state['session_name']} could not be launched; its place could not be held on every "
-            "host.",
+            f"The session {self.state.session_name} could not be launched; its place could not be held on every host.",
             *reasons,
             "Nothing was started. Correct what is said above and launch again.",
         )
 
-    def not_changed(self, *lines: str) -> State:
+    def not_changed(self, *lines: str) -> LaunchState:
         """End with the problem of a session that continues to run: for the queue an outcome like others."""
-        return self.over(ERROR, lines) if self.state["from_queue"] else self.fail(*lines)
+        return self.over(ERROR, lines) if self.state.from_queue else self.fail(*lines)
 
-    def _tell(self, end: State, status: str | None) -> State:
+    def _tell(self, status: str | None) -> LaunchState:
         """End at once if the result for the workflow is right, else correct it first."""
-        if not self.state["hands_on"] or status == self.state["promised"]:
-            return {**self.end(), **end}
-        return {**self.step("tell", "Pass the result on to later jobs", (), SAY), "promised": status, **end}
+        if not self.state.hands_on or status == self.state.promised:
+            return self.end()
+        self.state.promised = status
+        return self.step("tell", "Pass the result on to later jobs", (), SAY)
 
-    def end(self) -> State:
+    def end(self) -> LaunchState:
         """Return the state with no step."""
-        return {**self.state, **step("", "", "")}
+        return self.step("", "", (), "")
 
-    def look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
-        """Start again: collect the facts of all reachable hosts."""
-        hosts = [host for host in self.state["known"] if host not in self.state["known_unreachable"]]
-        look = look_step(self.state["request"], hosts, peers_of)
-        return {**self.state, "pause": pause, "peers_heard": bool(peers_of), **look}
+    def look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> LaunchState:
+        """Start again: collect the facts of all reachable hosts. pause: whether to wait a moment before."""
+        hosts = [host for host in self.state.known if host not in self.state.known_unreachable]
+        if pause:
+            self.state.pause = SHORTEST
+        self.state.peers_heard = bool(peers_of)
+        return self.step(*LOOK, [look_call(self.state.request, hosts, peers_of)], PLAN)
+
+    def after_pause(self, following: LaunchState) -> LaunchState:
+        """Return the next state, which is begun after the shortest pause."""
+        following.pause = SHORTEST
+        return following
 
     def sick_hosts(self) -> dict[str, str]:
         """Return the hosts that failed in the state's step for reasons of their own, and why; plans leave them out."""
         found = {host: answer.why_not for host, answer in self.answers.items() if answer.sick}
-        self.state["sick"] = {**self.state["sick"], **found}
+        self.state.sick.update(found)
         return found
 
     def sick_lines(self) -> list[str]:
         """Return why plans leave hosts out."""
-        return [f"{host}: {why}" for host, why in self.state["sick"].items()]
+        return [f"{host}: {why}" for host, why in self.state.sick.items()]
 
-    def to_record(self, record: Mapping[str, Any], *of_state: str) -> list[Call]:
+    def to_record(self, record: Record, *of_state: str) -> list[Call]:
         """Return the calls by which all reachable hosts keep a record."""
-        own = {host: {"recorded": self.state["recorded"][host]} for host in self.state["reachable"]}
-        waits = {"witnesses": list(self.state["known"])} if record["status"] == PENDING else {}  # as `kept_by`
-        return [call("session_record", own, {"records": [{**record, **waits}]}, of_state, STATE_DIRECTORY)]
+        own = {host: {"recorded": self.state.recorded[host]} for host in self.state.reachable}
+        records = [encode(kept_by(record, self.state.known))]
+        return [call("session_record", own, {"records": records}, of_state, PLACE)]
 
 
-def look_step(request: Mapping[str, Any], hosts: Sequence[str], peers_of: Sequence[str] = ()) -> State:
-    """Return the part of a state that names the step look. peers_of: sessions whose silent peers hosts report."""
+def placed(record: Record | None) -> Record:
+    """Return the record of a decision that has a place for the session."""
+    if record is None:
+        raise ValueError("This step needs a session that has a place.")
+    return record
+
+
+def look_call(request: Wanted, hosts: Sequence[str], peers_of: Sequence[str] = ()) -> Call:
+    """Return the call by which hosts report their facts. peers_of: sessions whose silent peers they report."""
     arguments = {
         **({"peers_of": list(peers_of)} if peers_of else {}),
-        "session_name": request["session_name"],
-        "images": request["images"],
-        "volumes": request["volumes"],
-        "encryption": request["encrypted"],
+        "session_name": request.session_name,
+        "images": request.images,
+        "volumes": request.volumes,
+        "encryption": request.encrypted,
         "underlay_address": "",
     }
-    variables = {
-        "underlay_address": "launch_underlay_address",
-        "accelerators": "launch_accelerators",
-        **STATE_DIRECTORY,
-    }
     own = {host: {"paths": paths_on(host, request, hosts)} for host in hosts}
-    return step(
-        "look", "Collect facts of the hosts", "Plan the session", [call("host_info", own, arguments, (), variables)]
-    )
+    return call("host_info", own, arguments, of_role=OF_HOST)
 
 
-def paths_on(host: str, request: Mapping[str, Any], known: Collection[str]) -> list[str]:
+def paths_on(host: str, request: Wanted, known: Collection[str]) -> list[str]:
     """Return the paths whose facts a host reports: none if the request leaves it out, as one of them may hang there.
 
     known: hosts of the group. If a session names others, hosts may have got other names, and all report them. The first
     look of a launch has the same rule (roles/launch/tasks/plan.yml).
     """
-    only = request.get("only_hosts") or []
-    is_left_out = host in (request.get("excluded_hosts") or []) or (only and {*only} <= {*known} and host not in only)
-    return [] if is_left_out else list(request["paths"])
+    only = request.only_hosts
+    is_left_out = host in request.excluded_hosts or (only and {*only} <= {*known} and host not in only)
+    return [] if is_left_out else list(request.paths)
 
 
 def failures_of(answers: Mapping[str, A], part: Callable[[A], object]) -> tuple[list[str], list[str]]:

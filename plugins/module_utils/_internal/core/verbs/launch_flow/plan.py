@@ -16,7 +16,8 @@ from ...model.answers import FactsAnswer, SeveralAnswers, read_answers
 from ...model.claims import COMMITTED
 from ...model.decode import encode
 from ...model.facts import HostFacts
-from ...model.record import RUNNING, Record, is_stub, read_record, says_the_same
+from ...model.launch_state import ImageFacts, LaunchState
+from ...model.record import RUNNING, Record, is_stub, says_the_same
 from ...model.request import Request
 from ...planning.change import ChangePlanner
 from ...planning.launch import Wish, undetected, warnings_of
@@ -25,160 +26,158 @@ from ...rules.isolation import is_kept_out
 from ...rules.site import Settings
 from ...values.errors import CoreError
 from .. import cleanup
-from ..verb import State
 from . import change, images, queue, takeover
-from .launch import DECIDE, REMOVAL, Launch
+from .launch import Launch
 
 
-def after_look(launch: Launch) -> State:
+def after_look(launch: Launch) -> LaunchState:
     """Plan the session with the facts of the hosts."""
     return _plan(launch, read_answers(FactsAnswer, launch.results))
 
 
-def after_wait(launch: Launch) -> State:
+def after_wait(launch: Launch) -> LaunchState:
     """Plan with the facts collected after the wait; collect them again if a host returned none."""
     several = read_answers(SeveralAnswers, launch.results)
     looks = read_answers(FactsAnswer, {host: answer.results[-1] for host, answer in several.items() if answer.results})
-    if len(looks) < len(launch.state["known"]) or any(look.host is None for look in looks.values()):
+    if len(looks) < len(launch.state.known) or any(look.host is None for look in looks.values()):
         return launch.look_again()
     return _plan(launch, looks)
 
 
-def after_cleanup(launch: Launch) -> State:
+def after_cleanup(launch: Launch) -> LaunchState:
     """Collect facts again after the cleanup; what could not be cleaned up becomes warnings."""
-    launch.state["cleaned_up"] = True
-    launch.state["warnings"] = cleanup.problems_of(launch.answers)
+    launch.state.cleaned_up = True
+    launch.state.warnings = cleanup.problems_of(launch.answers)
     return launch.look_again()
 
 
-def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> State:
+def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> LaunchState:
     state = launch.state
     try:
         planner = _planner(launch, answers)
         group = planner.group
         # Losses of other sessions are replaced after this launch, by a play of its own.
         # Ansible takes a result with the key unreachable for that of an unreachable host.
-        state.update(losses=group.losses(planner.cluster, planner.request.name), unreachable_hosts=group.unreachable)
-        if planner.asks_peers and not state["peers_heard"]:
+        state.losses = group.losses(planner.cluster, planner.request.name)
+        state.unreachable_hosts = group.unreachable
+        if planner.asks_peers and not state.peers_heard:
             return launch.look_again(peers_of=planner.asks_peers)
-        if {*planner.alone} - {*state["alone"]}:
+        if {*planner.alone} - {*state.alone}:
             # A name that is held by remains of another session; collecting facts again shows whether it is.
-            state["alone"] = planner.alone
+            state.alone = planner.alone
             return launch.look_again(pause=True)
-        waits = read_record(state["waits"]) if state["waits"] else None
-        found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
+        found = planner.decide(state.waits, state.from_queue, state.cleaned_up)
     except CoreError as error:
-        if state["before_loss"]:
+        if state.before_loss:
             return change.restore(launch, str(error).splitlines())
-        if state["restores"]:
+        if state.restores:
             return change.unfinished(launch, str(error).splitlines())
         why = undetected(answers) if "session_accelerators" in str(error) else []
         return launch.refuse(str(error), *why, *launch.sick_lines())
+    state.diff = found.get("diff")
     if found["status"] == "DIFFERENT":
-        return {**launch.fail(found["failure"]), "diff": found["diff"]}
-    state.update(found, cleaned_up=False)
-    state["warnings"] = warnings_of(found, group, planner.problems) + undetected(answers)
-    state["recorded"], state["looked"], state["host_names"] = group.recorded, group.looked, group.host_names
-    state["signatures"] = {name: facts.signature for name, facts in group.facts.items()}
-    if found["status"] == "CLEANUP":
-        return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, REMOVAL)}
+        return launch.fail(found["failure"])
+    state.take(found)
+    state.cleaned_up = False
+    state.warnings = warnings_of(found, group, planner.problems) + undetected(answers)
+    state.recorded, state.looked, state.host_names = group.recorded, group.looked, group.host_names
+    state.signatures = {name: facts.signature for name, facts in group.facts.items()}
+    if state.cleanup_actions is not None:
+        return launch.step(*cleanup.STEP, cleanup.calls_for(state.cleanup_actions))
     if takes_over := takeover.take_over_change(launch):
         return takes_over
-    state["attempt"] += 1
-    state["again"] = False
-    return _placed(launch, group) if found["status"] == "SCHEDULED" else _not_placed(launch, group.unreachable)
+    state.attempt += 1
+    state.again = False
+    return _placed(launch, group) if state.status == "SCHEDULED" else _not_placed(launch, group.unreachable)
 
 
 def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> ChangePlanner:
     """Return the planner of the session. Raises CoreError if the request, or facts of hosts, do not allow it."""
-    state, outside, given = launch.state, launch.outside, launch.state["request"]
-    request = Request.from_dict(given["request"])
+    state, outside, given = launch.state, launch.outside, launch.state.request
+    request = Request.from_dict(given.request)
     scope = replace(outside.scope, group=request.resource_group if outside.scope.group else "")
-    group = GroupFacts.read(answers, outside.inventory, state["sick"], scope)
-    if not state["from_queue"]:
-        group.require({*request.hosts} - {*request.excluded_hosts, *state["sick"]})
+    group = GroupFacts.read(answers, outside.inventory, state.sick, scope)
+    if not state.from_queue:
+        group.require({*request.hosts} - {*request.excluded_hosts, *state.sick})
     return ChangePlanner(
         request,
-        given["owner"],
-        given["recreate"],
+        given.owner,
+        given.recreate,
         group,
         Settings.from_variables(outside.site),
         draw=outside.draw,
         read_archive=outside.read_archive,
         run=outside.run,
-        shared_with=given["shared_with"],
-        asker=ADMIN if state["from_queue"] else outside.asker,
+        shared_with=given.shared_with,
+        asker=ADMIN if state.from_queue else outside.asker,
         wish=Wish(
-            given.get("min_size"),
-            bool(given.get("replaces")),
-            state["displaced"],
-            tuple(state["avoid"]),
-            tuple(state["given_up"]),
-            state["changes"],
-            bool(given.get("wait")),
-            state["restores"],
-            bool(given.get("without_retired")),
+            given.min_size,
+            given.replaces,
+            state.displaced,
+            tuple(state.avoid),
+            tuple(state.given_up),
+            state.changes,
+            given.wait,
+            encode(state.restores),
+            given.without_retired,
         ),
-        alone=state["alone"],
+        alone=state.alone,
     )
 
 
-def _placed(launch: Launch, group: GroupFacts) -> State:
+def _placed(launch: Launch, group: GroupFacts) -> LaunchState:
     """Follow a plan that has a place for the session."""
     state, record = launch.state, launch.record
-    state["wave"] = 0
-    state["image_facts"] = _image_facts(group) if state["fetches"] else {}
-    state["stub_hosts"] = [name for name, facts in group.facts.items() if _lacks_stub(state, record, name, facts)]
-    state["kept_out"] = [name for name, facts in group.facts.items() if is_kept_out(facts, record)]
-    if state["change"]:
-        leaving = state["change"]["leaving"]
-        state["stub_hosts"] = [host for host in state["stub_hosts"] if host not in leaving]
-        state["statuses"] = _statuses_of(group, record)
-        state["public_keys"] = group.public_keys(record)
+    state.wave = 0
+    state.image_facts = _image_facts(group) if state.fetches else {}
+    state.stub_hosts = [name for name, facts in group.facts.items() if _lacks_stub(state, record, name, facts)]
+    state.kept_out = [name for name, facts in group.facts.items() if is_kept_out(facts, record)]
+    if state.change:
+        leaving = state.change.leaving
+        state.stub_hosts = [host for host in state.stub_hosts if host not in leaving]
+        state.statuses = _statuses_of(group, record)
+        state.public_keys = group.public_keys(record)
     else:
-        state["public_keys"] = {} if state["fresh"] or state["regenerate_keys"] else _keys_of(group, record)
+        state.public_keys = {} if state.fresh or state.regenerate_keys else _keys_of(group, record)
     return images.begin(launch)
 
 
-def _not_placed(launch: Launch, silent: list[str]) -> State:
+def _not_placed(launch: Launch, silent: list[str]) -> LaunchState:
     """Follow a plan that has no place for the session."""
-    state, status = launch.state, launch.state["status"]
-    is_new = not (state["from_queue"] or state["rounds"])
-    if state["grows_later"] and not state["from_queue"]:
+    state, status = launch.state, launch.state.status
+    is_new = not (state.from_queue or state.rounds)
+    if state.grows_later and not state.from_queue:
         return queue.await_room(launch)
-    if state["restores"]:
-        return change.unfinished(launch, state["report"])
-    if state["before_loss"] and status == "PENDING":
-        return change.restore(launch, state["report"])
-    if state["launchers"] and not state["from_queue"]:
+    if state.restores:
+        return change.unfinished(launch, state.report)
+    if state.before_loss and status == "PENDING":
+        return change.restore(launch, state.report)
+    if state.launchers and not state.from_queue:
         return takeover.await_launch(launch)
     if status == "WAITING" and not launch.is_last:
         return launch.look_again(pause=True)
-    if status == "PENDING" and is_new and set(silent) - {*state["silent"], *(state.get("left_out") or ())}:
+    if status == "PENDING" and is_new and set(silent) - {*state.silent, *state.left_out}:
         # It may be unreachable only for a moment, and a waiting session keeps others from the place reserved for it.
-        state["silent"] = silent
+        state.silent = silent
         return launch.look_again(pause=True)
-    if status in ("CANCELLED", "REFUSED") and not state["from_queue"]:
-        return launch.refuse(*state["report"])
-    if status == "PENDING" and is_new and state["sick"]:
+    if status in ("CANCELLED", "REFUSED") and not state.from_queue:
+        return launch.refuse(*state.report)
+    if status == "PENDING" and is_new and state.sick:
         return launch.not_held(launch.sick_lines())
-    return queue.keep(launch, state["report"])
+    return queue.keep(launch, state.report)
 
 
-def _image_facts(group: GroupFacts) -> dict[str, dict[str, Any]]:
+def _image_facts(group: GroupFacts) -> dict[str, ImageFacts]:
     """Return the facts of each host that the distribution of images needs."""
-    return {
-        host: {"images": encode(facts.images), "underlay": encode(facts.underlay)}
-        for host, facts in group.facts.items()
-    }
+    return {host: ImageFacts(encode(facts.images), encode(facts.underlay)) for host, facts in group.facts.items()}
 
 
-def _lacks_stub(state: State, record: Record, host: str, facts: HostFacts) -> bool:
+def _lacks_stub(state: LaunchState, record: Record, host: str, facts: HostFacts) -> bool:
     """Tell whether a host needs a stub of the session although it carries no replica of it."""
-    if host in state["hosts"] or _has_stub(facts, record):
+    if host in state.hosts or _has_stub(facts, record):
         return False
     knows = any(copy.id == record.id for copy in facts.records)
-    return knows or host in state["name_hosts"] or not is_kept_out(facts, record)
+    return knows or host in state.name_hosts or not is_kept_out(facts, record)
 
 
 def _has_stub(facts: HostFacts, record: Record) -> bool:

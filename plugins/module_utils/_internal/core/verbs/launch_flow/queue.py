@@ -9,93 +9,96 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...model.claims import Claim
+from ...model.launch_state import LaunchState
 from ...model.record import PENDING
 from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
-from ..verb import State, call
+from ..verb import PLACE, call
 from . import claims
-from .launch import DECIDE, SAY, STATE_DIRECTORY, Launch, look_step
+from .launch import DECIDE, SAY, Launch, look_call, placed
 
 
-def keep(launch: Launch, report: Sequence[str]) -> State:
+def keep(launch: Launch, report: Sequence[str]) -> LaunchState:
     """Keep the request on every host until there is room; some requests are not kept."""
     state = launch.state
-    state["report"] = list(report)
-    if state["pending"] is None:
-        return launch.over("CANCELLED" if state["status"] == "CANCELLED" else PENDING, report)
-    if state["hands_on"]:
-        state["promised"] = PENDING
-    knows = [state["pending"]["id"] in ids for ids in state["recorded"].values()]
-    if state["rounds"] and state["pending"] == state["waits"] and all(knows):
+    state.report = list(report)
+    if state.pending is None:
+        return launch.over("CANCELLED" if state.status == "CANCELLED" else PENDING, report)
+    if state.hands_on:
+        state.promised = PENDING
+    pending = state.pending
+    knows = [pending.id in ids for ids in state.recorded.values()]
+    if state.rounds and pending == state.waits and all(knows):
         return after_queue(launch)
-    if not any(knows) and state["named"] != state["pending"]["id"] and not launch.outside.check_mode:
+    if not any(knows) and state.named != pending.id and not launch.outside.check_mode:
         return _name(launch)
-    calls = launch.to_record(state["pending"], "lease_owner")
+    calls = launch.to_record(pending, "lease_owner")
     title = "Keep the request on every host until there is room"
     return launch.step("queue", title, calls, DECIDE if _waits(launch) else SAY)
 
 
-def _name(launch: Launch) -> State:
+def _name(launch: Launch) -> LaunchState:
     """Hold the name before the request is kept under it: of concurrent launches only one waits."""
     state = launch.state
-    state["name_claim"] = Claim(state["pending"]["id"], state["session_name"]).to_dict()
-    calls = [claims.named(launch, state["name_hosts"], {})]
+    state.name_claim = Claim(placed(state.pending).id, state.session_name).to_dict()
+    calls = [claims.named(launch, state.name_hosts, {})]
     return launch.step("name", "Hold the name under which it waits", calls)
 
 
-def after_name(launch: Launch) -> State:
+def after_name(launch: Launch) -> LaunchState:
     """Keep the request if its name is held; else ask again, or release the name."""
     state = launch.state
     # An unreachable name host only means one host less that knows the name.
     answers = {host: answer.to_claim for host, answer in launch.answers.items() if answer.granted is not None}
-    outcome = resolve_reservations(state["pending"]["id"], answers)
+    session_id = placed(state.pending).id
+    outcome = resolve_reservations(session_id, answers)
     if outcome == GRANTED:
-        state["named"] = state["pending"]["id"]
-        return keep(launch, state["report"])
+        state.named = session_id
+        return keep(launch, state.report)
     if outcome == ASK_AGAIN and not launch.is_last:
-        state["attempt"] += 1
-        return {**_name(launch), "pause": True}
-    state.update(again=not launch.is_last, refused=claims.reasons_of(answers) if launch.is_last else [])
+        state.attempt += 1
+        return launch.after_pause(_name(launch))
+    state.again, state.refused = not launch.is_last, claims.reasons_of(answers) if launch.is_last else []
     return launch.step("release", "Roll back what was held", [claims.name_released(launch, answers)])
 
 
-def await_room(launch: Launch) -> State:
+def await_room(launch: Launch) -> LaunchState:
     """Wait until a running session can grow, if the launch is to wait for that; its hosts have recorded it."""
-    launch.state["pending"] = launch.state["record"]
+    launch.state.pending = launch.state.record
     return after_queue(launch)
 
 
 def _waits(launch: Launch) -> bool:
-    return bool(launch.state["request"].get("wait")) and not launch.outside.check_mode
+    return launch.state.request.wait and not launch.outside.check_mode
 
 
-def after_queue(launch: Launch) -> State:
+def after_queue(launch: Launch) -> LaunchState:
     """End, or wait for capacity if the request asks for it; fail if no host has recorded it or its time is over."""
-    state, request, now = launch.state, launch.state["request"], launch.outside.now
-    if state["step"] == "queue":
+    state, request, now = launch.state, launch.state.request, launch.outside.now
+    if state.step == "queue":
         missing = {host: answer for host, answer in launch.answers.items() if answer.actions is None}
         reasons = [f"{host} could not write the session down: {answer.why_not}" for host, answer in missing.items()]
-        if len(missing) == len(launch.answers) and not state["from_queue"]:
+        if len(missing) == len(launch.answers) and not state.from_queue:
             return launch.refuse(*reasons)
-        state["warnings"] = reasons
+        state.warnings = reasons
     if not _waits(launch):
-        return launch.over(PENDING if state["grows_later"] else state["pending"]["status"], state["report"])
-    if state["wait_until"] <= now:
-        state["hands_on"] = False  # the result for the workflow is right: it waits
+        return launch.over(PENDING if state.grows_later else placed(state.pending).status, state.report)
+    if state.wait_until <= now:
+        state.hands_on = False  # the result for the workflow is right: it waits
         return launch.fail(
-            f"Session {state['session_name']} got no room within {request['wait_seconds']} seconds "
+            f"Session {state.session_name} got no room within {request.wait_seconds:g} seconds "
             "(session_wait_seconds); it stays in the queue.",
-            *state["report"],
+            *state.report,
         )
     # The steps of rounds include each other, one or two a round, and Ansible supports only some hundred nested
     # includes: the pauses between rounds grow, so that a hundred of them fill the whole time.
-    state.update(attempt=0, asked_again=0, sick={}, rounds=state["rounds"] + 1, waits=state["pending"])
+    state.attempt, state.asked_again, state.sick = 0, 0, {}
+    state.rounds, state.waits = state.rounds + 1, state.pending
     arguments = {
-        "session_name": state["session_name"],
-        "rendezvous_key": state["lease_owner"],
-        "pause": request["wait_seconds"] * state["rounds"] / 5000,
-        "seconds": max(state["wait_until"] - now, 1),
+        "session_name": state.session_name,
+        "rendezvous_key": state.lease_owner,
+        "pause": request.wait_seconds * state.rounds / 5000,
+        "seconds": max(state.wait_until - now, 1),
     }
-    own = {host: {"signature": state["signatures"][host]} for host in state["reachable"]}
-    looks = look_step(request, state["reachable"])["calls"]
-    calls = [call("session_watch", own, arguments, (), STATE_DIRECTORY), *looks]
-    return launch.step("wait", f"Wait until a session gives room back: {state['report'][0]}", calls)
+    own = {host: {"signature": state.signatures[host]} for host in state.reachable}
+    calls = [call("session_watch", own, arguments, (), PLACE), look_call(request, state.reachable)]
+    return launch.step("wait", f"Wait until a session gives room back: {state.report[0]}", calls)

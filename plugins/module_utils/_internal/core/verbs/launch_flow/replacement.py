@@ -6,39 +6,40 @@
 
 from __future__ import annotations
 
-from ..verb import State, call
+from ...model.launch_state import LaunchState
+from ..verb import PLACE, REMOVAL, call
 from . import hold, undo
-from .launch import REMOVAL, STATE_DIRECTORY, Launch, failures_of
+from .launch import Launch, failures_of
 
 
-def begin(launch: Launch) -> State:
+def begin(launch: Launch) -> LaunchState:
     """Find folders that are not the same everywhere while the session that is replaced still runs."""
     state = launch.state
-    if not state["replaces"]:
+    if not state.replaces:
         return hold.begin(launch)
-    if not state["record"]["plan"]["request"]["mounts"] or launch.outside.check_mode:
+    if not launch.record.plan["request"]["mounts"] or launch.outside.check_mode:
         return _replace(launch)
     return _folder_step(launch, "offer", "Write into the folders that hosts share", "probe_written")
 
 
-def _folder_step(launch: Launch, name: str, title: str, kind: str) -> State:
-    own = {host: {"host": host} for host in launch.state["hosts"]}
-    calls = [call("session_host", own, {"state": kind}, ["record", "lease_owner"], STATE_DIRECTORY)]
+def _folder_step(launch: Launch, name: str, title: str, kind: str) -> LaunchState:
+    own = {host: {"host": host} for host in launch.state.hosts}
+    calls = [call("session_host", own, {"state": kind}, ["record", "lease_owner"], PLACE)]
     return launch.step(name, title, calls)
 
 
-def after_offer(launch: Launch) -> State:
+def after_offer(launch: Launch) -> LaunchState:
     """Let hosts read what the others wrote into shared folders; if writing failed, clean up at once."""
     if _folder_failures(launch):
         return after_compare(launch)
     return _folder_step(launch, "compare", "Read there what the other hosts have written", "probe_checked")
 
 
-def after_compare(launch: Launch) -> State:
+def after_compare(launch: Launch) -> LaunchState:
     """Record which folders are not shared, and remove what was written."""
-    launch.state["folder_failures"] = _folder_failures(launch)
-    arguments = {"state": "absent", "session_id": launch.state["record"]["id"], "undo": True}
-    calls = [call("session_host", launch.state["hosts"], arguments, (), STATE_DIRECTORY)]
+    launch.state.folder_failures = _folder_failures(launch)
+    arguments = {"state": "absent", "session_id": launch.record.id, "undo": True}
+    calls = [call("session_host", launch.state.hosts, arguments, (), PLACE)]
     return launch.step("withdraw", "Remove what was written", calls)
 
 
@@ -46,31 +47,31 @@ def _folder_failures(launch: Launch) -> list[str]:
     return failures_of(launch.answers, lambda answer: answer.actions)[0]
 
 
-def after_withdraw(launch: Launch) -> State:
+def after_withdraw(launch: Launch) -> LaunchState:
     """Fail if folders are not shared; else remove the session that is replaced."""
-    if launch.state["folder_failures"]:
+    if launch.state.folder_failures:
         return launch.fail(
-            f"The session {launch.state['session_name']} cannot be launched again; the running one was not touched.",
-            *launch.state["folder_failures"],
+            f"The session {launch.state.session_name} cannot be launched again; the running one was not touched.",
+            *launch.state.folder_failures,
         )
     return _replace(launch)
 
 
-def _replace(launch: Launch) -> State:
-    arguments = {"state": "absent", "session_name": launch.state["session_name"]}
-    calls = [call("session_host", launch.state["known"], arguments, ["lease_owner"], REMOVAL)]
+def _replace(launch: Launch) -> LaunchState:
+    arguments = {"state": "absent", "session_name": launch.state.session_name}
+    calls = [call("session_host", launch.state.known, arguments, ["lease_owner"], REMOVAL)]
     return launch.step("replace", "Remove the session that this one replaces", calls)
 
 
-def after_replace(launch: Launch) -> State:
+def after_replace(launch: Launch) -> LaunchState:
     """Remember hosts that could not be cleaned, then hold the place of the new session."""
     return undo.remember(launch, "hold") or after_remember(launch)
 
 
-def after_remember(launch: Launch) -> State:
+def after_remember(launch: Launch) -> LaunchState:
     """Continue after a removal, that of the session that is replaced or an undoing."""
-    if launch.state["unremoved"]:
+    if launch.state.unremoved:
         return launch.fail(
-            f"The session {launch.state['session_name']} is not removed from every host.", *launch.state["unremoved"]
+            f"The session {launch.state.session_name} is not removed from every host.", *launch.state.unremoved
         )
-    return hold.begin(launch) if launch.state["after_removal"] == "hold" else undo.undone(launch)
+    return hold.begin(launch) if launch.state.after_removal == "hold" else undo.undone(launch)

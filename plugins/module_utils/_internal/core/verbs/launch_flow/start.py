@@ -10,40 +10,38 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...model.answers import JobAnswer, SessionAnswer, read_answers
+from ...model.launch_state import LaunchState
 from ...rules.output import batch_job
 from ...values.start_order import start_waves
-from ..verb import Call, State, call
+from ..verb import PLACE, Call, call
 from . import claims, queue, undo
-from .launch import SAY, STATE_DIRECTORY, Launch, failures_of
+from .launch import SAY, Launch, failures_of
 
 PATIENCE = 10
 """Seconds for which a host that has started its part looks for peers; later peers are found in a step of its own."""
 
+STARTS = ("deadline_seconds", "timeout", *PLACE)
 
-def begin(launch: Launch) -> State:
+
+def begin(launch: Launch) -> LaunchState:
     """Start the session, beginning with the roles that others come after; a running session has them all."""
     state = launch.state
-    waves = start_waves({role["name"]: role.get("after", ()) for role in state["record"]["request"]["roles"]})
-    is_last = not state["fresh"] or launch.outside.check_mode or state["wave"] >= len(waves) - 1
-    own = {host: {"host": host, "recorded": state["recorded"][host]} for host in state["hosts"]}
-    variables = {
-        "deadline_seconds": "launch_deadline_seconds",
-        "timeout": "launch_ready_timeout",
-        **STATE_DIRECTORY,
-    }
-    arguments: dict[str, Any] = {"state": "started", "patience": patience(launch, state["hosts"])}
+    waves = start_waves({role["name"]: role.get("after", ()) for role in launch.record.request["roles"]})
+    is_last = not state.fresh or launch.outside.check_mode or state.wave >= len(waves) - 1
+    own = {host: {"host": host, "recorded": state.recorded[host]} for host in state.hosts}
+    arguments: dict[str, Any] = {"state": "started", "patience": patience(launch, state.hosts)}
     if not is_last:
-        arguments["roles"] = state["begun_roles"] = [role for wave in waves[: state["wave"] + 1] for role in wave]
+        arguments["roles"] = state.begun_roles = [role for wave in waves[: state.wave + 1] for role in wave]
         # The first host that is called now is called again when all have had their turn.
-        arguments.update(claims.turns(launch, state["hosts"]))
-    calls = [call("session_host", own, arguments, ["record", "lease_owner", "public_keys"], variables)]
-    stubs = {host: {"recorded": state["recorded"][host]} for host in state["stub_hosts"]}
-    if stubs and not state["wave"]:
+        arguments.update(claims.turns(launch, state.hosts))
+    calls = [call("session_host", own, arguments, ["record", "lease_owner", "public_keys"], STARTS)]
+    stubs = {host: {"recorded": state.recorded[host]} for host in state.stub_hosts}
+    if stubs and not state.wave:
         # At once: the name hosts' lease of the name may run out while roles wait for each other.
-        calls.append(call("session_host", stubs, {"state": "stub"}, ["record", "lease_owner"], STATE_DIRECTORY))
+        calls.append(call("session_host", stubs, {"state": "stub"}, ["record", "lease_owner"], PLACE))
     if not is_last:
-        return launch.step("begin", f"Start {', '.join(waves[state['wave']])}, and wait until that is ready", calls)
-    state["promised"] = launch.running if state["hands_on"] else None
+        return launch.step("begin", f"Start {', '.join(waves[state.wave])}, and wait until that is ready", calls)
+    state.promised = launch.running if state.hands_on else None
     return launch.step("start", "Start the session, and check that it runs", calls, SAY)
 
 
@@ -55,59 +53,58 @@ def patience(launch: Launch, hosts: Sequence[str]) -> int:
     return PATIENCE if len(hosts) <= launch.outside.forks else 0
 
 
-def after_begin(launch: Launch) -> State:
+def after_begin(launch: Launch) -> LaunchState:
     """Start the next wave of roles; first wait for hosts whose replicas are not ready yet."""
     late = _late(launch)
     if not_started := _not_started(launch, late, lambda answer: answer.begun):
         return not_started
     if late:
-        calls = [verified(late, roles=launch.state["begun_roles"])]
+        calls = [verified(late, roles=launch.state.begun_roles)]
         return launch.step("ready", "Wait until what this host has started is ready", calls)
     return _next_wave(launch)
 
 
-def after_ready(launch: Launch) -> State:
+def after_ready(launch: Launch) -> LaunchState:
     """Start the next wave of roles, or undo the launch if replicas did not get ready."""
     failures, unreachable = failures_of(launch.answers, lambda answer: answer.begun)
     return undo.failed(launch, failures, unreachable) if failures else _next_wave(launch)
 
 
-def _next_wave(launch: Launch) -> State:
-    launch.state["wave"] += 1
+def _next_wave(launch: Launch) -> LaunchState:
+    launch.state.wave += 1
     return begin(launch)
 
 
-def after_start(launch: Launch) -> State:
+def after_start(launch: Launch) -> LaunchState:
     """Finish the launch, after hosts that could not wait for their peers have proven that they reach them."""
     state, late = launch.state, _late(launch)
     if not_started := _not_started(launch, late, lambda answer: answer.replicas):
         return not_started
-    state["replicas"] = replicas_of(launch.answers)
+    state.replicas = replicas_of(launch.answers)
     if late:
         # Hosts that have seen all their peers do not look again.
         return launch.step("meet", "Prove that the replicas of this host reach the others", [verified(late)], SAY)
     return _started(launch)
 
 
-def after_meet(launch: Launch) -> State:
+def after_meet(launch: Launch) -> LaunchState:
     """Finish the launch, or undo it if replicas do not reach each other."""
     failures, unreachable = failures_of(launch.answers, lambda answer: answer.replicas)
     if failures:
         return undo.failed(launch, failures, unreachable)
-    launch.state["replicas"] = [*launch.state["replicas"], *replicas_of(launch.answers)]
+    launch.state.replicas = [*launch.state.replicas, *replicas_of(launch.answers)]
     return _started(launch)
 
 
 def _late(launch: Launch) -> list[str]:
     """Return the hosts that have done their part and could not wait for others."""
-    return [host for host in launch.state["hosts"] if launch.answers[host].unproven]
+    return [host for host in launch.state.hosts if launch.answers[host].unproven]
 
 
 def verified(hosts: Iterable[str], **arguments: Any) -> Call:
     """Return the call by which hosts prove that what they have started works."""
     own = {host: {"host": host} for host in hosts}
-    variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY}
-    return call("session_host", own, {"state": "verified", **arguments}, ["record"], variables)
+    return call("session_host", own, {"state": "verified", **arguments}, ["record"], ("timeout", *PLACE))
 
 
 def replicas_of(answers: Mapping[str, SessionAnswer]) -> list[dict[str, Any]]:
@@ -115,63 +112,63 @@ def replicas_of(answers: Mapping[str, SessionAnswer]) -> list[dict[str, Any]]:
     return [{**replica, "host": host} for host, answer in answers.items() for replica in answer.replicas or ()]
 
 
-def _not_started(launch: Launch, late: Sequence[str], part: Callable[[SessionAnswer], object]) -> State | None:
+def _not_started(launch: Launch, late: Sequence[str], part: Callable[[SessionAnswer], object]) -> LaunchState | None:
     """Return what follows if hosts have not done their part, else None. late: hosts that lack only peers."""
     state = launch.state
     # An unreachable host without replicas holds up nothing; a reachable one has to keep its containers out.
-    optional_hosts = [host for host in launch.answers if host not in state["hosts"]]
+    optional_hosts = [host for host in launch.answers if host not in state.hosts]
     failures, unreachable = [], []
     for host, answer in launch.answers.items():
         if host in optional_hosts and answer.unreachable:
             continue
-        if host in optional_hosts and host in state["kept_out"] and answer.actions is None:
-            state["warnings"].append(f"{host} could not write the session down: {answer.why_not}")
+        if host in optional_hosts and host in state.kept_out and answer.actions is None:
+            state.warnings.append(f"{host} could not write the session down: {answer.why_not}")
             continue
         if answer.unreachable:
             unreachable.append(host)
         if answer.unwritten:
-            state["warnings"].append(f"{host} could not write the session down: {answer.unwritten}")
+            state.warnings.append(f"{host} could not write the session down: {answer.unwritten}")
         if (answer.actions if host in optional_hosts or host in late else part(answer)) is None:
             failures.append(f"{host}: {answer.why_not}")
-    if failures and len(failures) == len(unreachable) and state["asked_again"] < state["attempt"]:
+    if failures and len(failures) == len(unreachable) and state.asked_again < state.attempt:
         # A connection that was lost for a moment does not cost the place; what runs already is only checked.
-        return {**begin(launch), "pause": True, "asked_again": state["attempt"]}
+        state.asked_again = state.attempt
+        return launch.after_pause(begin(launch))
     return undo.failed(launch, failures, unreachable) if failures else None
 
 
-def _started(launch: Launch) -> State:
+def _started(launch: Launch) -> LaunchState:
     state = launch.state
-    state["replicas"].sort(key=lambda replica: int(replica["rank"]))
-    if state["grows_later"]:
+    state.replicas.sort(key=lambda replica: int(replica["rank"]))
+    if state.grows_later:
         return queue.await_room(launch)
-    if state["record"]["request"]["batch_command"] is None:
-        return launch.over(launch.running, state["report"])
+    if launch.record.request["batch_command"] is None:
+        return launch.over(launch.running, state.report)
     return batch(launch)
 
 
-def batch(launch: Launch) -> State:
+def batch(launch: Launch) -> LaunchState:
     """Start the batch command, once in the session's life."""
-    record = launch.state["record"]
-    host = record["plan"]["replicas"][0]["host"]
+    record = launch.record
+    host = record.replicas[0].host
     arguments = {
-        "session_id": record["id"],
-        "job": batch_job(record["id"]),
+        "session_id": record.id,
+        "job": batch_job(record.id),
         "on": {"main1": host},
         "host": host,
-        "command": record["request"]["batch_command"],
+        "command": record.request["batch_command"],
         "once": True,
     }
-    variables = {"output_size": "launch_output_size", **STATE_DIRECTORY}
-    calls = [call("session_job", [host], arguments, (), variables)]
+    calls = [call("session_job", [host], arguments, (), ("output_size", *PLACE))]
     return launch.step("batch", "Start the batch command in main1", calls, SAY)
 
 
-def after_batch(launch: Launch) -> State:
+def after_batch(launch: Launch) -> LaunchState:
     """End the launch; undo it if the batch command did not start, except after a change."""
     failures, unreachable = failures_of(read_answers(JobAnswer, launch.results), lambda answer: answer.started)
     if not failures:
-        return launch.over(launch.running, launch.state["report"])
-    if launch.state["change"]:
+        return launch.over(launch.running, launch.state.report)
+    if launch.state.change:
         return launch.not_changed(
             "All replicas run, but the batch command could not be started in main1. Launch the session again.",
             *failures,

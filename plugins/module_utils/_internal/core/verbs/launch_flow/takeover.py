@@ -6,59 +6,59 @@
 
 from __future__ import annotations
 
+from ...model.launch_state import Awaited, LaunchState
 from ...model.record import PENDING
-from ..verb import State, call
-from .launch import STATE_DIRECTORY, Launch
+from ..verb import PLACE, call
+from .launch import Launch
 
 GRACE = 30
 """Seconds beyond those for which another run holds a place, for a host that answers late."""
 
 
-def await_launch(launch: Launch) -> State:
+def await_launch(launch: Launch) -> LaunchState:
     """Wait for another run that launches a session of this name, or take over from one that has certainly ended."""
-    state, launchers, now = launch.state, launch.state["launchers"], launch.outside.now
+    state, launchers, now = launch.state, launch.state.launchers, launch.outside.now
     if launch.outside.check_mode:
-        return launch.over(PENDING, state["report"])
-    has_ended = all(launch.outside.has_ended(held["lease_owner"]) for held in launchers.values())
+        return launch.over(PENDING, state.report)
+    has_ended = all(launch.outside.has_ended(held.lease_owner) for held in launchers.values())
     if has_ended and not launch.is_last:
         # Only the leases: with the records the next look finds what was made, and who removes it.
         own = {
-            host: {"claim": held["claim"], "lease_owner": held["lease_owner"], "host": host}
+            host: {"claim": held.claim, "lease_owner": held.lease_owner, "host": host}
             for host, held in launchers.items()
         }
         some = next(iter(launchers.values()))
         names = {
-            host: {"claim": some["claim"], "lease_owner": some["lease_owner"]}
-            for host in state["name_hosts"]
-            if host not in own
+            host: {"claim": some.claim, "lease_owner": some.lease_owner} for host in state.name_hosts if host not in own
         }
-        calls = [call("session_host", {**own, **names}, {"state": "released"}, (), STATE_DIRECTORY)]
+        calls = [call("session_host", {**own, **names}, {"state": "released"}, (), PLACE)]
         return launch.step("takeover", "Take over from a launch that was ended", calls)
-    state["attempt"] -= 1  # a run at work comes to an end, and expired reservations are free
-    left = max(int(held["left"]) for held in launchers.values())
+    state.attempt -= 1  # a run at work comes to an end, and expired reservations are free
+    left = max(held.left for held in launchers.values())
     # A run at work holds its place for longer with each wave of roles.
-    kept = ("stage", "lease_owner", "expires")
-    awaited = [[host, *(held[key] for key in kept)] for host, held in launchers.items()]
-    if state["awaited"] != awaited:
-        since = state["awaited_since"] if state["awaited"] else now
-        state.update(awaited=awaited, awaited_since=since, awaited_until=now + left + GRACE)
-    if now > state["awaited_until"]:
-        return launch.refuse(*state["report"], "Launch the session again when that run has ended.")
-    state.update(lines=state["report"], saying="Report what it waits for")
+    awaited = [Awaited(host, held.stage, held.lease_owner, held.expires) for host, held in launchers.items()]
+    if state.awaited != awaited:
+        state.awaited_since = state.awaited_since if state.awaited else now
+        state.awaited, state.awaited_until = awaited, now + left + GRACE
+    if now > state.awaited_until:
+        return launch.refuse(*state.report, "Launch the session again when that run has ended.")
+    state.lines, state.saying = state.report, "Report what it waits for"
     # Rounds include each other, like those of a launch that waits for capacity: the longer it takes, the fewer.
-    longer = max(min(left / 10, 10), (now - state["awaited_since"]) / 10, 1)
-    return {**launch.look_again(), "pause": min(longer, max(left, 10))}
+    longer = max(min(left / 10, 10), (now - state.awaited_since) / 10, 1)
+    following = launch.look_again()
+    following.pause = min(longer, max(left, 10))
+    return following
 
 
-def take_over_change(launch: Launch) -> State | None:
+def take_over_change(launch: Launch) -> LaunchState | None:
     """First release what a stopped change of this session holds; None if there is nothing."""
     ended = {
-        host: {**lease, "host": host}
-        for host, lease in launch.state["changing"].items()
-        if launch.outside.has_ended(lease["lease_owner"])
+        host: {"claim": lease.claim, "lease_owner": lease.lease_owner, "record": lease.record, "host": host}
+        for host, lease in launch.state.changing.items()
+        if launch.outside.has_ended(lease.lease_owner)
     }
     if not ended or launch.outside.check_mode or launch.is_last:
         return None
-    launch.state["attempt"] += 1
-    calls = [call("session_host", ended, {"state": "released"}, (), STATE_DIRECTORY)]
+    launch.state.attempt += 1
+    calls = [call("session_host", ended, {"state": "released"}, (), PLACE)]
     return launch.step("takeover", "Take over from a change that was ended", calls)

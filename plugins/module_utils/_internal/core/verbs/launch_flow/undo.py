@@ -11,87 +11,89 @@ from dataclasses import replace
 from typing import Any
 
 from ...model.decode import encode
+from ...model.launch_state import LaunchState
 from ...model.record import ERROR, PENDING, Record, kept_by
 from ...model.record import advance as revise
 from ..teardown import tombstones_for
-from ..verb import State, call
-from .launch import ADVICE, STATE_DIRECTORY, Launch
+from ..verb import PLACE, call
+from .launch import ADVICE, Launch
 
 
-def failed(launch: Launch, failures: list[str], unreachable: list[str]) -> State:
+def failed(launch: Launch, failures: list[str], unreachable: list[str]) -> LaunchState:
     """Undo what was made of a session that could not be started; what works of a running session stays."""
-    state, name = launch.state, launch.state["session_name"]
+    state, name = launch.state, launch.state.session_name
     sick = list(launch.sick_hosts())
-    record = encode(_failed_record(launch, failures, unreachable, sick))
-    again = bool(unreachable or sick) and state["fresh"] and not launch.is_last
-    state.update(failures=failures, failed_record=record, again=again, replicas=[])
-    if not state["fresh"]:
-        if state["from_queue"]:
+    record = _failed_record(launch, failures, unreachable, sick)
+    state.again = bool(unreachable or sick) and state.fresh and not launch.is_last
+    state.failures, state.failed_record, state.replicas = failures, record, []
+    if not state.fresh:
+        if state.from_queue:
             return launch.over(ERROR, failures)
         return launch.fail(
             f"The session {name} could not be repaired; what works of it stays as it is.", *failures, ADVICE
         )
-    if state["hands_on"]:
-        state["promised"] = ERROR
+    if state.hands_on:
+        state.promised = ERROR
     arguments = {
         "state": "absent",
         "session_name": name,
-        "session_id": state["record"]["id"],
+        "session_id": launch.record.id,
         "keep_record": record is not None,
         "undo": True,
     }
-    own: dict[str, dict[str, Any]] = {host: {} for host in state["reachable"]}
+    own: dict[str, dict[str, Any]] = {host: {} for host in state.reachable}
     if record is not None:
         # A session that came from the queue keeps its record and its id. Hosts record its outcome before its parts
         # go, so that no record has the status RUNNING when they are gone.
-        own = {host: {"record": record, "recorded": state["recorded"][host]} for host in own}
-    calls = [call("session_host", own, arguments, (), STATE_DIRECTORY)]
+        plain = encode(record)
+        own = {host: {"record": plain, "recorded": state.recorded[host]} for host in own}
+    calls = [call("session_host", own, arguments, (), PLACE)]
     return launch.step("undo", "Remove what this launch has made", calls)
 
 
-def after_undo(launch: Launch) -> State:
+def after_undo(launch: Launch) -> LaunchState:
     """Remember hosts that have to be cleaned later, if nothing of the session is kept; then end or start again."""
     # Of a session that did not come from the queue nothing stays, and a host that became unreachable meanwhile is
     # cleaned when it is back.
-    if launch.state["failed_record"] is None and (following := remember(launch, "undone")):
+    if launch.state.failed_record is None and (following := remember(launch, "undone")):
         return following
     return undone(launch)
 
 
-def remember(launch: Launch, then: str) -> State | None:
+def remember(launch: Launch, then: str) -> LaunchState | None:
     """Remember which hosts have to be cleaned later; None if there are none. then: what follows, hold or undone."""
     found = tombstones_for(launch.answers)
-    launch.state["warnings"] = found.report if found.unreachable else []
-    launch.state["after_removal"] = then
-    launch.state["unremoved"] = found.report if found.failed and then == "hold" else []
+    launch.state.warnings = found.report if found.unreachable else []
+    launch.state.after_removal = then
+    launch.state.unremoved = found.report if found.failed and then == "hold" else []
     if not found.is_needed:
         return None
     title = "Remember what has to be cleaned later where it is known"
-    return launch.step("remember", title, found.calls(STATE_DIRECTORY))
+    return launch.step("remember", title, found.calls())
 
 
-def undone(launch: Launch) -> State:
+def undone(launch: Launch) -> LaunchState:
     """Start again or end when what was made is removed, or the outcome of the session is kept."""
-    state, record = launch.state, launch.state["failed_record"]
-    if state["again"]:
+    state, record = launch.state, launch.state.failed_record
+    if state.again:
         return launch.look_again()
-    if state["from_queue"]:
-        return launch.over(ERROR if record is None else record["status"], state["failures"])
+    if state.from_queue:
+        return launch.over(ERROR if record is None else record.status, state.failures)
     return launch.fail(
-        f"The session {state['session_name']} could not be launched; what this launch had made is removed.",
-        *state["failures"],
+        f"The session {state.session_name} could not be launched; what this launch had made is removed.",
+        *state.failures,
         ADVICE,
     )
 
 
-def keep(launch: Launch, reasons: list[str], sick: Sequence[str], waits_for: str = "") -> State:
+def keep(launch: Launch, reasons: list[str], sick: Sequence[str], waits_for: str = "") -> LaunchState:
     """Keep on every host the outcome of a session that came from the queue and of which nothing was made.
 
     waits_for: another cause than sick hosts for which the session waits on instead of failing, as the beginning of a
     sentence.
     """
-    record = encode(_failed_record(launch, reasons, [], sick, waits_for))
-    launch.state.update(failures=reasons, failed_record=record)
+    record = _failed_record(launch, reasons, [], sick, waits_for)
+    launch.state.failures, launch.state.failed_record = reasons, record
     if record is None:
         return launch.over(ERROR, reasons)
     title = "Keep on every host the outcome of a session from the queue"
@@ -112,5 +114,5 @@ def _failed_record(
         waits_for = f"{', '.join(unreachable or sick)} {'could not be reached' if unreachable else 'failed'}"
     if waits_for:
         waiting = revise(record, PENDING, f"{waits_for} while it was being started.", **changes)
-        return kept_by(waiting, launch.state["known"])
+        return kept_by(waiting, launch.state.known)
     return revise(record, ERROR, "It could not be started.", **changes)

@@ -11,6 +11,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     ImagesAnswer,
     read_answers,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.launch_state import (
+    ImageProgress,
+    LaunchState,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import needs_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.launch_flow.distribution import (  # noqa: E501
     Distribution,
@@ -34,14 +38,11 @@ def facts(*having: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def plan_of(hosts: dict[str, dict[str, Any]], policy: str) -> dict[str, Any]:
+def plan_of(hosts: dict[str, dict[str, Any]], policy: str) -> LaunchState:
     needs = needs_of({NAME: list(hosts)}, typed(hosts), policy)
-    return {
-        "images": [need.to_dict() for need in needs],
-        "fetches": [host for host in hosts if host in needs[0].fetches],
-        "record": {"plan": {"images": {}}},
-        "silent_registries": {},
-    }
+    return LaunchState(
+        images=[need.to_dict() for need in needs], fetches=[host for host in hosts if host in needs[0].fetches]
+    )
 
 
 class Launch:
@@ -51,41 +52,41 @@ class Launch:
         self.hosts = hosts
         self.plan = plan_of(hosts, policy)
         self.check_mode = check_mode
-        self.before: dict[str, Any] = {}
+        self.before: ImageProgress | None = None
 
-    def step(self, **results: Any) -> dict[str, Any]:
+    def step(self, **results: Any) -> ImageProgress:
         """Take results, and return what is next."""
         step = Distribution(self.plan, typed(self.hosts), self.before, (8480, 8489), 40, self.check_mode)
         came = {kind: read_answers(ImagesAnswer, answers) for kind, answers in results.items()}
         step.resolved(came.get("resolved", {}))
         step.pulled(came.get("pulled", {}))
         step.arrived(came.get("served", {}), came.get("arrived", {}))
-        self.before = step.result()
-        return self.before
+        self.before = found = step.result()
+        return found
 
 
 def test_one_asks_all_pull_and_who_cannot_is_helped() -> None:
     launch = Launch(facts())
-    assert launch.step()["asks"] == {"h1": [NAME]}
+    assert launch.step().asks == {"h1": [NAME]}
     state = launch.step(resolved={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
-    assert set(state["pulls"]) == {"h1", "h2", "h3"}
-    assert state["progress"] == "hosts: 3"
+    assert set(state.pulls) == {"h1", "h2", "h3"}
+    assert state.progress == "hosts: 3"
     got = {"pulled": {NAME: {"id": IMAGE, "bytes": 2_000_000, "seconds": 1.0}}, "problems": {}}
     state = launch.step(pulled={"h1": got, "h2": {"pulled": {}, "problems": {NAME: "no route"}}, "h3": {"msg": "gone"}})
-    assert state["report"] == [
+    assert state.report == [
         f"h1 pulled {NAME} (2.0 MB in 1.0 s).",
         f"h2 could not pull {NAME}: no route.",
         f"h3 could not pull {NAME}: gone.",
     ]
-    assert (state["pulls"], set(state["serves"]), state["progress"]) == ({}, {"h1"}, "round 1 of 2, hosts: 1")
-    assert state["addresses"] == {"h1": "192.0.2.1", "h2": "192.0.2.2"}
+    assert (state.pulls, set(state.serves), state.progress) == ({}, {"h1"}, "round 1 of 2, hosts: 1")
+    assert state.addresses == {"h1": "192.0.2.1", "h2": "192.0.2.2"}
     first = {"bytes": 2_000_000, "seconds": 0.5}
     state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": first})
-    assert (state["round"], state["rounds"], set(state["receives"])) == (2, 2, {"h3"})
+    assert (state.round, state.rounds, set(state.receives)) == (2, 2, {"h3"})
     state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h3": first})
-    assert (state["receives"], state["useless"]) == ({}, {})
-    assert state["results"] == {key: {"present": True} for key in ("h1", "h2", "h3")}
-    pinned = state["record"]["plan"]["images"][NAME]
+    assert (state.receives, state.useless) == ({}, {})
+    assert state.missing == {}
+    pinned = state.images[NAME]
     assert pinned == {"digest": f"registry.example/train@{DIGEST}", "ids": dict.fromkeys(("h1", "h2", "h3"), IMAGE)}
 
 
@@ -93,29 +94,27 @@ def test_a_registry_that_refuses_is_told_for_every_host() -> None:
     launch = Launch(facts())
     launch.step()
     state = launch.step(resolved={"h1": {"digests": {}, "problems": {NAME: "unauthorized"}}})
-    assert (state["asks"], state["pulls"], state["receives"]) == ({}, {}, {})
-    assert all("h1 asked the registry: unauthorized" in result["msg"] for result in state["results"].values())
+    assert (state.asks, state.pulls, state.receives) == ({}, {}, {})
+    assert all("h1 asked the registry: unauthorized" in why for why in state.missing.values())
 
 
 def test_who_waits_in_vain_is_ended_and_the_reason_names_both_hosts() -> None:
     hosts = facts("h1")
     del hosts["h3"]
     launch = Launch(hosts, "never")
-    assert set(launch.step()["receives"]) == {"h2"}
+    assert set(launch.step().receives) == {"h2"}
     reason = "it cannot be reached at 192.0.2.1 port 8480 (No route to host)"
     state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": {"msg": reason}})
-    assert state["useless"] == {"h1": [SERVER]}
-    assert state["results"] == {
-        "h2": {
-            "msg": f"h2 did not get {NAME} from h1: {reason}. Hosts give images to each other on the TCP ports "
-            "8480-8489 (cluster_compute_image_ports): open them between the hosts."
-        }
+    assert state.useless == {"h1": [SERVER]}
+    assert state.missing == {
+        "h2": f"h2 did not get {NAME} from h1: {reason}. Hosts give images to each other on the TCP ports "
+        "8480-8489 (cluster_compute_image_ports): open them between the hosts."
     }
     other = Launch(hosts, "never")
     other.step()
     state = other.step(served={"h1": {"msg": "It cannot listen."}}, arrived={})
-    assert f"h1 cannot give {NAME} to h2: It cannot listen." in state["results"]["h2"]["msg"]
-    assert state["useless"] == {}
+    assert f"h1 cannot give {NAME} to h2: It cannot listen." in state.missing["h2"]
+    assert state.useless == {}
 
 
 def test_what_comes_to_another_store_has_an_id_of_its_own_there() -> None:
@@ -124,11 +123,11 @@ def test_what_comes_to_another_store_has_an_id_of_its_own_there() -> None:
     hosts["h1"]["engine"]["image_store"] = "containerd"
     hosts["h1"]["images"][NAME] = {**hosts["h1"]["images"][NAME], "content": "layers and configuration"}
     launch = Launch(hosts, "never")
-    assert launch.step()["receives"]["h2"]["content"] == "layers and configuration"
+    assert launch.step().receives["h2"]["content"] == "layers and configuration"
     came = {"bytes": 1, "seconds": 0.1, "image": own}
     state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": came})
-    assert (state["receives"], state["results"]) == ({}, {"h2": {"present": True}})
-    assert state["record"]["plan"]["images"][NAME]["ids"] == {"h1": IMAGE, "h2": own}
+    assert (state.receives, state.missing) == ({}, {})
+    assert state.images[NAME]["ids"] == {"h1": IMAGE, "h2": own}
 
 
 def test_who_serves_a_host_that_has_the_image_is_ended() -> None:
@@ -139,8 +138,8 @@ def test_who_serves_a_host_that_has_the_image_is_ended() -> None:
     launch.step()
     had = {"bytes": 0, "seconds": 0.0}
     state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": had})
-    assert (state["useless"], state["results"]) == ({"h1": [SERVER]}, {"h2": {"present": True}})
-    assert state["report"] == [f"h2 has {NAME} already."]
+    assert (state.useless, state.missing) == ({"h1": [SERVER]}, {})
+    assert state.report == [f"h2 has {NAME} already."]
 
 
 def test_check_mode_tells_what_would_be_done() -> None:
@@ -149,5 +148,5 @@ def test_check_mode_tells_what_would_be_done() -> None:
     launch.step(resolved={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
     nothing: dict[str, Any] = {"pulled": {}, "problems": {}}
     state = launch.step(pulled=dict.fromkeys(("h1", "h2", "h3"), nothing))
-    assert state["report"] == [f"{host} would pull registry.example/train@{DIGEST}." for host in ("h1", "h2", "h3")]
-    assert state["results"] == {key: {"present": True} for key in ("h1", "h2", "h3")}
+    assert state.report == [f"{host} would pull registry.example/train@{DIGEST}." for host in ("h1", "h2", "h3")]
+    assert state.missing == {}

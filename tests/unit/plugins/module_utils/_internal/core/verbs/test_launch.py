@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Reservation,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.launch_state import NOTHING
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     ERROR,
@@ -252,7 +254,7 @@ def test_what_gets_ready_only_with_hosts_whose_turn_comes_later_is_waited_for_wh
 
 def test_a_host_that_is_out_of_reach_for_a_moment_is_asked_for_the_same_roles_again() -> None:
     run = Launch(ordered()).until("begin").answer().answer(h2=AWAY)
-    assert (run.step, run.sent("h1")["roles"], run.state["pause"]) == ("begin", ["db", "web"], True)
+    assert (run.step, run.sent("h1")["roles"], run.state["pause"]) == ("begin", ["db", "web"], 0)
     run.answer(h2=AWAY)
     assert run.step == "undo"
     run.hosts["h4"] = facts(number=4)
@@ -371,7 +373,7 @@ def test_one_refusal_gives_all_back_and_plans_anew_from_fresh_facts() -> None:
     assert (run.step, hosts_of(run.state)) == ("release", ["h1", "h2", "h3"])
     assert (run.sent()["state"], run.sent()["record"]["id"]) == ("released", first)
     run.answer()
-    assert (run.step, run.state["pause"]) == ("look", True)
+    assert (run.step, run.state["pause"]) == ("look", 0)
     assert run.until("hold").record.id != first
     assert run.until("").state["outcome"]["status"] == "RUNNING"
 
@@ -379,7 +381,7 @@ def test_one_refusal_gives_all_back_and_plans_anew_from_fresh_facts() -> None:
 @pytest.mark.parametrize(("other", "step"), [(HIGHER, "hold"), (LOWER, "release")])
 def test_of_two_that_are_undecided_the_one_with_the_lower_id_asks_again(other: str, step: str) -> None:
     run = Launch().until("hold").answer(h2=refused("x", other))
-    assert (run.step, run.state["pause"]) == (step, step == "hold")
+    assert (run.step, run.state["pause"]) == (step, 0 if step == "hold" else None)
     assert run.until("").state["outcome"]["status"] == "RUNNING"
 
 
@@ -602,7 +604,7 @@ def test_a_host_that_is_lost_while_it_starts_is_planned_around() -> None:
 
 def test_a_connection_that_is_lost_for_a_moment_costs_nobody_the_place() -> None:
     run = Launch().until("start").answer(h2=AWAY)
-    assert (run.step, run.state["pause"], hosts_of(run.state)) == ("start", True, ["h1", "h2", "h3"])
+    assert (run.step, run.state["pause"], hosts_of(run.state)) == ("start", 0, ["h1", "h2", "h3"])
     assert run.until("").state["outcome"]["status"] == "RUNNING"
     assert run.steps == ["look", "hold", "start", "start"]
     assert Launch().until("start").answer(h2=AWAY, h3=BROKEN).step == "undo"
@@ -734,7 +736,7 @@ def without_capacity(**options: Any) -> Launch:
 
 def test_who_would_wait_looks_once_more_at_a_host_that_did_not_answer() -> None:
     run = Launch().answer(h3=AWAY)
-    assert (run.step, run.state["pause"]) == ("look", True)
+    assert (run.step, run.state["pause"]) == ("look", 0)
     assert run.until("").state["outcome"]["status"] == "RUNNING"
     run = Launch().answer(h3=AWAY).answer(h3=AWAY)
     assert run.step == "name"
@@ -758,12 +760,12 @@ def test_who_finds_the_name_taken_when_it_is_to_wait_gives_back_what_it_holds_an
     (first, *others) = hosts_of(without_capacity().state)
     run = without_capacity(attempts=2).answer({first: refused("The name train is taken by session x of bob.")})
     assert (run.step, sorted(hosts_of(run.state))) == ("release", sorted([first, *others]))
-    assert (run.answer().step, run.state["pause"]) == ("look", True)
+    assert (run.answer().step, run.state["pause"]) == ("look", 0)
     run.answer()
     assert run.answer({first: refused("The name train is taken by session x of bob.")}).step == "release"
     assert f"{first}: The name train is taken by session x of bob." in run.answer().state["failure"]
     tentative = without_capacity().answer({first: refused("x", HIGHER)})
-    assert (tentative.step, tentative.state["pause"]) == ("name", True)
+    assert (tentative.step, tentative.state["pause"]) == ("name", 0)
 
 
 def full(wait: int) -> Launch:
@@ -860,7 +862,7 @@ def test_who_is_being_launched_by_another_run_is_asked_for_again_and_left_to_it(
 ) -> None:
     monkeypatch.setattr(Planner, "_current", lambda _self: prepared(waiting_record(), {"hosts": {}}))
     run = Launch(attempts=2)
-    assert (run.answer().step, run.state["pause"]) == ("look", True)
+    assert (run.answer().step, run.state["pause"]) == ("look", 0)
     outcome = run.answer().state["outcome"]
     assert outcome["report"] == ["Session train is being launched by another run."]
 
@@ -911,7 +913,7 @@ def test_who_waits_for_a_launch_of_many_waves_waits_as_long_as_that_goes_on() ->
 
 def test_in_check_mode_and_from_the_queue_nobody_waits_for_another_run() -> None:
     assert held_by_another(Launch(check_mode=True)).answer().state["outcome"]["status"] == PENDING
-    assert held_by_another(Launch(from_queue=True)).answer().state["pause"] is True
+    assert held_by_another(Launch(from_queue=True)).answer().state["pause"] == 0
 
 
 def test_what_a_run_held_that_has_ended_for_sure_is_taken_over() -> None:
@@ -1159,7 +1161,8 @@ def test_which_hosts_are_asked_for_paths(only: list[str], excluded: list[str], a
     """By every look of a launch, whose first one is a task of its role. Of hosts with other names nobody knows."""
     known = ["h1", "h2", "h3"]
     given = {"paths": ["/data"], "only_hosts": only, "excluded_hosts": excluded}
-    assert [host for host in known if paths_on(host, given, known)] == asked.split()
+    wanted = replace(NOTHING, paths=["/data"], only_hosts=only, excluded_hosts=excluded)
+    assert [host for host in known if paths_on(host, wanted, known)] == asked.split()
     loader = DataLoader()
     (look, *_rest) = loader.load_from_file(str(Path(__file__).parents[7] / "roles/launch/tasks/plan.yml"))
     text = as_template(look["cluster_compute.session.host_info"]["paths"])

@@ -149,11 +149,11 @@ def test_what_nobody_owns_goes_first_and_keeps_nobody_from_his_launch() -> None:
     run.hosts["h2"]["objects"] = {OTHER: {"name": "old", "kinds": ["container"]}}
     run.answer()
     assert (run.step, hosts_of(run.state)) == ("cleanup", ["h2"])
-    _module, given, variables = calls_of(run.state, "h2")[0]
-    assert (given["session_id"], given["keep_record"], variables["output_days"]) == (
+    _module, given, of_role = calls_of(run.state, "h2")[0]
+    assert (given["session_id"], given["keep_record"], "output_days" in of_role) == (
         OTHER,
         True,
-        "schedule_output_days",
+        True,
     )
     run.answer({"h2": BROKEN})
     assert run.state["warnings"] == ["Parts that no session owns could not be removed from h2: The disk is full."]
@@ -205,7 +205,7 @@ def test_growth_is_not_launched_for_a_host_that_does_not_fit() -> None:
     run = Schedule()
     run.hosts = dict(again.hosts)
     run.state = schedule.begin(list(run.hosts))
-    assert calls_of(run.state, "h1")[0][2]["underlay_address"] == "schedule_underlay_address"
+    assert "underlay_address" in calls_of(run.state, "h1")[0][2]
     for host in run.hosts:
         run.hosts[host]["records"] = encode([waits])
     assert len(run.answer().state["launchable"]) == 1

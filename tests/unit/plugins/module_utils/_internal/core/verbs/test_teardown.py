@@ -57,10 +57,10 @@ def test_nothing_is_handed_on_before_the_end_nor_where_nobody_asks() -> None:
 def test_hosts_that_are_away_are_remembered_by_the_others() -> None:
     state = answered(done(KNOWN), AWAY)
     assert (state["step"], hosts_of(state)) == ("remember", ["h1"])
-    ((module, arguments, variables),) = calls_of(state, "h1")
+    ((module, arguments, of_role),) = calls_of(state, "h1")
     assert (module, arguments["forget"]) == ("session_record", [])
     assert arguments["tombstones"] == [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
-    assert variables == teardown.VARIABLES
+    assert of_role == ["state_directory"]
     state = teardown.advance(state, {"h1": {"actions": []}}, OUTSIDE)
     assert state["failure"].splitlines() == [
         "The session train is not removed from every host.",
