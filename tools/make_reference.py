@@ -34,9 +34,9 @@ FOLDER = CHECKOUT / "docs" / "reference"
 COLLECTION = "cluster_compute.session"
 LAB = "lab"
 """Playbooks, roles and modules that begin so belong to the lab."""
-INTERNAL = "Internal - "
-"""How a note begins that marks a module as a step of the roles (fragment attributes.internal). All others are of use in
-playbooks of one's own."""
+PRIVATE = "This module is private."
+"""How a note begins that marks a module as a step of the roles (fragment attributes.private). All others are for users'
+own playbooks."""
 PLUGIN_TYPES = ("inventory", "connection", "callback", "lookup", "filter", "test")
 REMAKE = "make reference"
 HEAD = f"""<!-- SPDX-FileCopyrightText: 2026 The cluster_compute.session authors -->
@@ -370,15 +370,15 @@ def readme(name: str, facts: Mapping[str, Any]) -> str:
 
 def modules(known_modules: Mapping[str, Any]) -> str:
     """Return the page of the modules."""
-    lines = ["# Modules", "", f"Used as `{COLLECTION}.NAME`. First those that are of use in playbooks of your own.", ""]
-    others = [name for name, facts in known_modules.items() if is_internal(facts["doc"])]
+    lines = ["# Modules", "", f"Used as `{COLLECTION}.NAME`. First the public ones, for your own playbooks.", ""]
+    others = [name for name, facts in known_modules.items() if is_private(facts["doc"])]
     for name in sorted(set(known_modules) - set(others)):
         lines += plugin(name, known_modules[name])
     lines += [
-        "## Steps of the roles",
+        "## Private modules",
         "",
-        "What the roles are made of. Arguments and results of these follow the roles and change with them; "
-        f"`ansible-doc {COLLECTION}.NAME` tells them.",
+        "These are steps of the roles, and their options and results can change with them in any release. "
+        f"`ansible-doc {COLLECTION}.NAME` describes them.",
         "",
     ]
     others.sort(key=lambda name: (is_of_lab(name), name))
@@ -389,9 +389,9 @@ def modules(known_modules: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def is_internal(doc: Mapping[str, Any]) -> bool:
+def is_private(doc: Mapping[str, Any]) -> bool:
     """Tell whether a module is a step of the roles, by its documentation."""
-    return any(note.startswith(INTERNAL) for note in doc.get("notes", ()))
+    return any(note.startswith(PRIVATE) for note in doc.get("notes", ()))
 
 
 def plugins(everything: Mapping[str, Mapping[str, Any]]) -> str:

@@ -15,7 +15,7 @@ description:
   - The same recipe and the same package versions give the same image. A finished archive stays in the cache directory.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.private
 options:
   cache:
     description: Absolute path of the cache directory on this machine.

@@ -16,7 +16,7 @@ description:
   - A complete tree is never changed. Another recipe gives another tree.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.private
 options:
   cache:
     description: Absolute path of the cache directory on this machine.

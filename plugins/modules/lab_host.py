@@ -18,7 +18,7 @@ description:
   - The module runs on the machine that carries the lab.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.private
 options:
   lab:
     description: Name of the lab.

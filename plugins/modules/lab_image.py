@@ -13,7 +13,7 @@ description:
   - Loads an archive on the host. Does nothing if the engine already has an image with this name and recipe.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.private
 options:
   name:
     description: Name of the image with its tag.

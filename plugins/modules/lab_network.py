@@ -15,7 +15,7 @@ description:
   - M(cluster_compute.session.lab_teardown) removes it.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.private
 options:
   lab:
     description: Name of the lab.

@@ -15,7 +15,7 @@ description:
   - Waits for a run of the same lab that is still in progress. The cache of base trees and images is kept.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.private
 options:
   lab:
     description: Name of the lab.

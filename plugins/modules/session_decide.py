@@ -20,7 +20,7 @@ author:
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
-  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.private
 options:
   verb:
     description:

@@ -18,7 +18,7 @@ author:
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
-  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.private
 seealso:
   - module: cluster_compute.session.session_output
 """

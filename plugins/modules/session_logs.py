@@ -19,7 +19,7 @@ author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
-  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.private
 attributes:
   check_mode:
     support: full

@@ -15,11 +15,13 @@ description:
     need to contain OpenSSH.
   - If the server is not installed on the host, its files are taken from the distribution's package without installing
     it.
-  - Run it again after an update of OpenSSH or one of its libraries, to update the directory.
+  - The role C(prepare_hosts) runs it. Run that role again after an update of OpenSSH or one of its libraries, to update
+    the directory.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.private
 attributes:
   check_mode:
     support: full

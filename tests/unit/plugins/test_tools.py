@@ -372,13 +372,13 @@ class TestReference:
         assert "| of the request | all of the request |" in page
         assert "[teardown](roles.md#teardown)" in page
 
-    def test_a_module_that_says_it_is_internal_is_a_step_of_the_roles(self) -> None:
+    def test_a_module_that_says_it_is_private_is_a_step_of_the_roles(self) -> None:
         documentation = {"short_description": "Do it", "options": {}}
-        internal = {**documentation, "notes": ["Internal - of the roles."]}
-        page = load("make_reference").modules({"own": {"doc": documentation}, "step": {"doc": internal}})
+        private = {**documentation, "notes": ["This module is private. It is a step."]}
+        page = load("make_reference").modules({"own": {"doc": documentation}, "step": {"doc": private}})
         assert "## own\n\nDo it.\n" in page
         assert "## step" not in page
-        assert "| `step` | Do it |" in page.partition("## Steps of the roles")[2]
+        assert "| `step` | Do it |" in page.partition("## Private modules")[2]
 
     def test_a_table_takes_any_text(self) -> None:
         assert load("make_reference").table(["a"], [["x | y\nz"]]) == ["| a |", "|---|", "| x \\| y z |", ""]

@@ -87,6 +87,15 @@ def test_the_action_group_names_every_module() -> None:
     assert runtime["action_groups"]["session"] == modules
 
 
+def test_a_module_is_promised_or_says_that_it_is_private() -> None:
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "plugins" / "modules").glob("*.py")}
+    promises = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
+    row = re.search(r"^\| the modules (.+?) \|", promises, re.MULTILINE)
+    assert row is not None
+    public = {name for name, text in texts.items() if "session.attributes.private\n" not in text}
+    assert set(re.findall(r"`(\w+)`", row[1])) == public
+
+
 def test_no_sanity_test_is_ignored() -> None:
     assert list((ROOT / "tests" / "sanity").glob("ignore*")) == []
 
