@@ -34,6 +34,18 @@ HOLDS = (
 )
 """Files and folders for users, and what checkers of collections read: how to lint it, and in tests/config.yml for which
 Python of the hosts to test it."""
+LAB = (
+    "examples/images.yml",
+    "examples/images/",
+    "inventories/lab.sessions.yml",
+    "inventories/lab/",
+    "playbooks/lab_",
+    "plugins/module_utils/_internal/lab/",
+    "plugins/modules/image_archive.py",
+    "plugins/modules/lab_",
+    "roles/lab/",
+)
+"""How paths of the lab begin, which is for the tests and for a first try in a clone of the repository."""
 GENERATED = {"FILES.json", "MANIFEST.json"}
 """Written by ansible-galaxy itself."""
 
@@ -48,6 +60,7 @@ def known_files() -> set[str]:
 def mistakes(packed: Set[str], known: Set[str]) -> list[str]:
     """Return what is wrong with a collection that holds the files *packed*, where git knows the files *known*."""
     wanted = {name for name in known if name.startswith(tuple(f"{name}/" for name in HOLDS)) or name in HOLDS}
+    wanted -= {name for name in known if name.startswith(LAB)}
     return [
         *(
             f"The built collection holds {name}, which is not for users, or git does not know it: "

@@ -34,6 +34,8 @@ FOLDER = CHECKOUT / "docs" / "reference"
 COLLECTION = "cluster_compute.session"
 LAB = "lab"
 """Playbooks, roles and modules that begin so belong to the lab."""
+ALSO_OF_LAB = "image_archive"
+OF_LAB = "of [the lab](../lab.md), and only in a clone of the repository."
 PRIVATE = "This module is private."
 """How a note begins that marks a module as a step of the roles (fragment attributes.private). All others are for users'
 own playbooks."""
@@ -227,6 +229,8 @@ def playbooks(known_roles: Mapping[str, Any]) -> str:
         "`ansible-playbook playbooks/NAME.yml`. Variables that begin with `session_` are those of "
         "[the request](../request.md), those that begin with `cluster_compute_` those of [the site](../site.md).",
         "",
+        f"Playbooks that begin with `{LAB}_` are {OF_LAB}",
+        "",
     ]
     names = sorted(path.stem for path in (CHECKOUT / "playbooks").glob("*.yml"))
     for name in sorted(names, key=is_of_lab):
@@ -236,7 +240,7 @@ def playbooks(known_roles: Mapping[str, Any]) -> str:
 
 def is_of_lab(name: str) -> bool:
     """Tell whether a playbook, a role or a module belongs to the lab."""
-    return name == LAB or name.startswith((f"{LAB}_", "demo_"))
+    return name in (LAB, ALSO_OF_LAB) or name.startswith((f"{LAB}_", "demo_"))
 
 
 def playbook(name: str, known_roles: Mapping[str, Any]) -> list[str]:
@@ -325,6 +329,8 @@ def roles(known_roles: Mapping[str, Any]) -> str:
         f"Used as `{COLLECTION}.NAME`. The playbooks fill in what is required; set the other variables in the "
         "inventory or with `-e`.",
         "",
+        f"The role `{LAB}` is {OF_LAB}",
+        "",
     ]
     for name in sorted(known_roles, key=lambda role: (is_of_lab(role), role)):
         lines += [f"## {name}", ""]
@@ -378,7 +384,8 @@ def modules(known_modules: Mapping[str, Any]) -> str:
         "## Private modules",
         "",
         "These are steps of the roles, and their options and results can change with them in any release. "
-        f"`ansible-doc {COLLECTION}.NAME` describes them.",
+        f"`ansible-doc {COLLECTION}.NAME` describes them. "
+        f"`{ALSO_OF_LAB}` and modules that begin with `{LAB}_` are {OF_LAB}",
         "",
     ]
     others.sort(key=lambda name: (is_of_lab(name), name))
