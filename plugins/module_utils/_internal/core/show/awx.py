@@ -132,12 +132,7 @@ def check_survey(survey: object, name: str = "survey") -> list[Problem]:
     """
     if not isinstance(survey, Mapping):
         return [Problem(name, survey, "A survey is a mapping with name, description and spec.")]
-    problems = []
-    for key in _SURVEY_KEYS:
-        kind = list if key == "spec" else str
-        if not isinstance(survey.get(key), kind):
-            what = "a list of questions" if key == "spec" else "text, which may be empty"
-            problems.append(Problem(f"{name}.{key}", survey.get(key), f"It must be {what}."))
+    problems = _check_head(survey, name)
     spec = survey.get("spec")
     if not isinstance(spec, list):
         return problems
@@ -152,6 +147,16 @@ def check_survey(survey: object, name: str = "survey") -> list[Problem]:
             if variable in seen:
                 problems.append(Problem(place, variable, "Another question sets the same variable."))
             seen.add(variable)
+    return problems
+
+
+def _check_head(survey: Mapping[str, object], name: str) -> list[Problem]:
+    problems = []
+    for key in _SURVEY_KEYS:
+        kind = list if key == "spec" else str
+        if not isinstance(survey.get(key), kind):
+            what = "a list of questions" if key == "spec" else "text, which may be empty"
+            problems.append(Problem(f"{name}.{key}", survey.get(key), f"It must be {what}."))
     return problems
 
 
@@ -213,32 +218,40 @@ def _check_default(place: str, question: Mapping[str, Any]) -> list[Problem]:
 
 def check_answer(question: Mapping[str, Any], answer: object) -> list[str]:
     """Return why the server rejects an answer to a question that `check_survey` accepts; empty if it accepts it."""
-    kind = question["type"]
-    size: float | None = None
-    unit = ""
-    if kind in TEXT_TYPES:
-        if not isinstance(answer, str):
-            return ["It must be text."]
-        size, unit = len(answer), " characters"
-    elif kind == "integer":
-        if not _is_integer(answer):
-            return ["It must be a whole number, and not text."]
-        size = answer  # type: ignore[assignment]
-    elif kind == "float":
-        if isinstance(answer, bool) or not isinstance(answer, (int, float)):
-            return ["It must be a number, and not text."]
-        size = answer
-    elif kind == "multiselect":
-        if not isinstance(answer, list) or any(choice not in question["choices"] for choice in answer):
-            return ["It must be a list of some of {}.".format(", ".join(question["choices"]))]
-    elif answer not in question["choices"]:
-        return ["It must be one of {}.".format(", ".join(question["choices"]))]
+    wrong = _why_wrong_kind(question, answer)
+    if wrong:
+        return [wrong]
+    size, unit = _size_of(question["type"], answer)
     least, most = question.get("min"), question.get("max")
     if size is not None and least is not None and size < least:
         return [f"It must be at least {least}{unit}."]
     if size is not None and most is not None and size > most:
         return [f"It must be at most {most}{unit}."]
     return []
+
+
+def _why_wrong_kind(question: Mapping[str, Any], answer: object) -> str:
+    """Return why an answer is not of the kind that a question is for; empty if it is."""
+    kind, choices = question["type"], question.get("choices") or ()
+    if kind in TEXT_TYPES:
+        is_right, what = isinstance(answer, str), "text"
+    elif kind == "integer":
+        is_right, what = _is_integer(answer), "a whole number, and not text"
+    elif kind == "float":
+        is_right, what = isinstance(answer, (int, float)) and not isinstance(answer, bool), "a number, and not text"
+    elif kind == "multiselect":
+        is_right = isinstance(answer, list) and all(choice in choices for choice in answer)
+        what = f"a list of some of {', '.join(choices)}"
+    else:
+        is_right, what = answer in choices, f"one of {', '.join(choices)}"
+    return "" if is_right else f"It must be {what}."
+
+
+def _size_of(kind: str, answer: Any) -> tuple[float | None, str]:
+    """Return what the limits of a question apply to, and its unit; None for a kind that has no limits."""
+    if kind in TEXT_TYPES:
+        return len(answer), " characters"
+    return (answer if kind in ("integer", "float") else None), ""
 
 
 def _is_integer(value: object) -> bool:
