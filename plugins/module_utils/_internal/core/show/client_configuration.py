@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from ..model.plan import Plan, read_plan
+from ..model.plan import Plan, Replica, read_plan
 from ..model.record import ENDED, PENDING, PREPARING, Record, is_stub
 from ..rules.access import Asker
 from ..rules.environment import SSH_PORT
@@ -88,38 +88,13 @@ def client_files(
     """
     session = plan.session.name
     names = [replica.name for replica in plan.replicas]
-    host = plan.replicas[0].host
-    if not _ADDRESS.fullmatch(address):
-        raise InvalidInput.single(
-            f"cluster_compute_login_address of host {host}", address, "It must be a name or an address of the host."
-        )
-    for variable, path in (("login_directory", directory), ("login_identity_file", identity_file)):
-        if '"' in path or not path.isprintable():
-            raise InvalidInput.single(variable, path, "SSH takes no path with quotes or characters that do not print.")
-    unknown = [name for name in names if not _PUBLIC_KEY.fullmatch(str(public_keys.get(name, {}).get("host")))]
-    if unknown:
-        raise InvalidInput.single(
-            "session_name", session, f"No host knows the host key of {', '.join(unknown)}. Run the repair playbook."
-        )
+    _check_values(plan, public_keys, address, {"login_directory": directory, "login_identity_file": identity_file})
     lines = [
         f"{HEADING}{session} ({plan.session.id}).",
         f"# ssh -F {_quote(f'{directory}/{CONFIGURATION}')} {names[0]}",
     ]
     for replica in plan.replicas:
-        name = replica.name
-        user = users.get(name) or users.get(names[0]) or ""
-        if not _USER.fullmatch(user):
-            why = f"The user of {name} is {show(user)}, not a login name."
-            raise InvalidInput.single("session_image", replica.image, why)
-        lines += [f"Host {session}.{name} {name}", f"    User {user}", f"    HostKeyAlias {session}.{name}"]
-        if replica.rank == 0:
-            lines += [f"    HostName {address}", f"    Port {plan.ssh_port}"]
-        else:
-            lines += [
-                f"    HostName {replica.address}",
-                f"    Port {SSH_PORT}",
-                f"    ProxyJump {session}.{names[0]}",
-            ]
+        lines += _host_lines(plan, replica, users.get(replica.name) or users.get(names[0]) or "", address)
     lines += [
         f"Host {' '.join(f'{session}.{name} {name}' for name in names)}",
         f"    UserKnownHostsFile {_quote(f'{directory}/{KNOWN_HOSTS}')}",
@@ -137,6 +112,44 @@ def client_files(
         CONFIGURATION: "".join(f"{line}\n" for line in lines),
         KNOWN_HOSTS: "".join(f"{line}\n" for line in known),
     }
+
+
+def _check_values(
+    plan: Plan, public_keys: Mapping[str, Mapping[str, str | None]], address: str, paths: Mapping[str, str]
+) -> None:
+    """Raise InvalidInput for values that are missing, or that cannot be written. paths: by variable."""
+    host = plan.replicas[0].host
+    if not _ADDRESS.fullmatch(address):
+        raise InvalidInput.single(
+            f"cluster_compute_login_address of host {host}", address, "It must be a name or an address of the host."
+        )
+    for variable, path in paths.items():
+        if '"' in path or not path.isprintable():
+            raise InvalidInput.single(variable, path, "SSH takes no path with quotes or characters that do not print.")
+    unknown = [
+        replica.name
+        for replica in plan.replicas
+        if not _PUBLIC_KEY.fullmatch(str(public_keys.get(replica.name, {}).get("host")))
+    ]
+    if unknown:
+        raise InvalidInput.single(
+            "session_name",
+            plan.session.name,
+            f"No host knows the host key of {', '.join(unknown)}. Run the repair playbook.",
+        )
+
+
+def _host_lines(plan: Plan, replica: Replica, user: str, address: str) -> list[str]:
+    """Return the lines of one replica. address: as of `client_files`. Raises InvalidInput for an invalid user."""
+    session, name = plan.session.name, replica.name
+    if not _USER.fullmatch(user):
+        why = f"The user of {name} is {show(user)}, not a login name."
+        raise InvalidInput.single("session_image", replica.image, why)
+    lines = [f"Host {session}.{name} {name}", f"    User {user}", f"    HostKeyAlias {session}.{name}"]
+    if replica.rank == 0:
+        return [*lines, f"    HostName {address}", f"    Port {plan.ssh_port}"]
+    jump = f"    ProxyJump {session}.{plan.replicas[0].name}"
+    return [*lines, f"    HostName {replica.address}", f"    Port {SSH_PORT}", jump]
 
 
 def _quote(path: str) -> str:
