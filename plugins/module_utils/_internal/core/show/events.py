@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -71,31 +71,64 @@ def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
     session after a launch, of the job after run_job. sessions: outcomes of those that were launched from the queue, by
     name. report: lines, without commands and output of sessions' programs: both can contain secrets.
     """
-    outcome, report, sessions, status = SUCCEEDED, list(state.get("report") or ()), {}, ""
     if verb not in VERBS:
         return None  # it changes nothing
-    if "failure" in state:
-        outcome, report = FAILED, [state["failure"]]
-    elif verb == "launch":
-        status, report = str(state["outcome"]["status"]), list(state["outcome"]["report"])
-        outcome = {ERROR: FAILED, CANCELLED: FAILED, PENDING: WAITING}.get(status, SUCCEEDED)
-    elif verb == "repair":
-        report = [*state["lines"], *state["problems"]]
-        outcome = FAILED if state["problems"] else SUCCEEDED
-        if not report:
-            return None
-    elif verb == "schedule":
-        sessions = {found["session_name"]: found["status"] for found in state["outcomes"][:MOST_SESSIONS]}
-        report = [line for found in state["outcomes"] for line in found["report"]]
-        outcome = FAILED if any(found["status"] == ERROR for found in state["outcomes"]) else SUCCEEDED
-        if not sessions:
-            return None
-    elif verb == "run_job":
-        status = str(state["outcome"]["status"])
-        report[0] = report[0].partition(": ")[0]  # what follows is the command, which may hold a password
-        if not state["outcome"]["succeeded"]:
-            outcome = WAITING if status == RUNNING and not state["failures"] else FAILED
-    return _data(verb, outcome, report, str(state.get("session_name") or ""), status, sessions)
+    found = _End(FAILED, [state["failure"]]) if "failure" in state else _ENDS[verb](state)
+    if found is None:
+        return None
+    session = str(state.get("session_name") or "")
+    return _data(verb, found.outcome, found.report, session, found.status, found.sessions)
+
+
+@dataclass(frozen=True)
+class _End:
+    """How a verb ended, as `happened` returns it."""
+
+    outcome: str
+    report: Sequence[object]
+    status: str = ""
+    sessions: Mapping[str, str] = field(default_factory=dict)
+
+
+def _end_of_launch(state: Mapping[str, Any]) -> _End:
+    status = str(state["outcome"]["status"])
+    outcome = {ERROR: FAILED, CANCELLED: FAILED, PENDING: WAITING}.get(status, SUCCEEDED)
+    return _End(outcome, list(state["outcome"]["report"]), status)
+
+
+def _end_of_teardown(state: Mapping[str, Any]) -> _End:
+    return _End(SUCCEEDED, list(state.get("report") or ()))
+
+
+def _end_of_repair(state: Mapping[str, Any]) -> _End | None:
+    report = [*state["lines"], *state["problems"]]
+    return _End(FAILED if state["problems"] else SUCCEEDED, report) if report else None
+
+
+def _end_of_schedule(state: Mapping[str, Any]) -> _End | None:
+    outcomes = state["outcomes"]
+    sessions = {found["session_name"]: found["status"] for found in outcomes[:MOST_SESSIONS]}
+    report = [line for found in outcomes for line in found["report"]]
+    outcome = FAILED if any(found["status"] == ERROR for found in outcomes) else SUCCEEDED
+    return _End(outcome, report, sessions=sessions) if sessions else None
+
+
+def _end_of_job(state: Mapping[str, Any]) -> _End:
+    status, report = str(state["outcome"]["status"]), list(state.get("report") or ())
+    report[0] = report[0].partition(": ")[0]  # what follows is the command, which may hold a password
+    if state["outcome"]["succeeded"]:
+        return _End(SUCCEEDED, report, status)
+    return _End(WAITING if status == RUNNING and not state["failures"] else FAILED, report, status)
+
+
+_ENDS: Mapping[str, Callable[[Mapping[str, Any]], _End | None]] = {
+    "launch": _end_of_launch,
+    "teardown": _end_of_teardown,
+    "repair": _end_of_repair,
+    "schedule": _end_of_schedule,
+    "run_job": _end_of_job,
+}
+"""By verb the function that reads its last state, if it has not failed."""
 
 
 def drained(
@@ -109,21 +142,27 @@ def drained(
     why, left = list(failures), MOST_SESSIONS
     hosts: dict[str, list[str]] = {}
     for host, answer in answers.items():
-        if answer.sessions is None:
-            reason = "It could not be reached." if answer.unreachable else answer.why_not
-            why.append(f"{host} may {'not' if verb == DRAIN else 'still'} be drained. {reason}")
-            continue
-        if answer.sessions and verb == DRAIN and wait_seconds > 0:
-            why.append(
-                f"{host} is drained, and after {wait_seconds} seconds (drain_wait_seconds) sessions still hold a place "
-                f"there: {', '.join(answer.sessions)}."
-            )
-        if len(hosts) < MOST_SESSIONS:
+        if problem := _drain_problem(verb, host, answer, wait_seconds):
+            why.append(problem)
+        if answer.sessions is not None and len(hosts) < MOST_SESSIONS:
             hosts[host] = [_line(name) for name in answer.sessions[:left]]
             left -= len(hosts[host])
     is_left = verb == DRAIN and any(answer.sessions for answer in answers.values())
     outcome = FAILED if why else WAITING if is_left else SUCCEEDED
     return {**_data(verb, outcome, why), "hosts": hosts}, why
+
+
+def _drain_problem(verb: str, host: str, answer: DrainAnswer, wait_seconds: int) -> str:
+    """Return why a host is not in the state that was requested, a sentence; empty if it is."""
+    if answer.sessions is None:
+        reason = "It could not be reached." if answer.unreachable else answer.why_not
+        return f"{host} may {'not' if verb == DRAIN else 'still'} be drained. {reason}"
+    if answer.sessions and verb == DRAIN and wait_seconds > 0:
+        return (
+            f"{host} is drained, and after {wait_seconds} seconds (drain_wait_seconds) sessions still hold a place "
+            f"there: {', '.join(answer.sessions)}."
+        )
+    return ""
 
 
 def _data(
