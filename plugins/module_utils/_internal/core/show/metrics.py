@@ -214,15 +214,15 @@ def _tell_sessions(text: _Text, look: HostLook) -> None:
             for record in own
         ],
     )
-    if look.containers is None:
-        return  # nothing is known, which is not the same as nothing existing
-    states = {(found.session_id, found.replica): found.state for found in look.containers}
-    sessions = {found.session_id: found.session for found in look.containers}
+    if look.containers is not None:  # otherwise nothing is known, which is not the same as nothing existing
+        _tell_replicas(text, look, own, look.containers)
+
+
+def _tell_replicas(text: _Text, look: HostLook, own: Sequence[Record], containers: Sequence[ContainerLook]) -> None:
+    """Add the replicas of this host. own: the sessions that have some here."""
+    states = _states(look, own, containers)
+    sessions = {found.session_id: found.session for found in containers}
     sessions.update((record.id, record.name) for record in own)
-    for record in own:
-        for replica in record.replicas if record.status == RUNNING else ():
-            if replica.host == look.names[record.id]:
-                states.setdefault((record.id, replica.name), "missing")
     counts = Counter(state if state in CONTAINER_STATES else "dead" for state in states.values())
     text.family(
         "replicas",
@@ -235,9 +235,19 @@ def _tell_sessions(text: _Text, look: HostLook) -> None:
     text.family("replica_running", "gauge", "Whether the replica runs.", running)
     again = [(places[key], look.restarts[key]) for key in places if key in look.restarts]
     text.family("replica_restarts_total", "counter", "Starts of the replica after it had failed.", again)
-    failed = Counter(found.failure for found in look.containers)
+    failed = Counter(found.failure for found in containers)
     kinds = [({"reason": kind}, failed[kind]) for kind in (EXIT_CODE, OUT_OF_MEMORY, DISK)]
     text.family("failed_replicas", "gauge", "Replicas that have failed and are still here.", kinds)
+
+
+def _states(look: HostLook, own: Iterable[Record], containers: Iterable[ContainerLook]) -> dict[tuple[str, str], str]:
+    """Return the state of each replica of this host, by session and name."""
+    states = {(found.session_id, found.replica): found.state for found in containers}
+    for record in own:
+        for replica in record.replicas if record.status == RUNNING else ():
+            if replica.host == look.names[record.id]:
+                states.setdefault((record.id, replica.name), "missing")
+    return states
 
 
 def _tell_room(text: _Text, look: HostLook) -> None:
