@@ -49,17 +49,5 @@ def read_overview(
         except InvalidInput:  # the overview reports this for the host
             continue
     entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
-    found = overview(
-        resource_group,
-        group.known,
-        group.facts,
-        group.why_missing,
-        group.unreachable,
-        group.inventory,
-        cluster,
-        entries,
-        shares,
-        scope,
-        asker,
-    )
+    found = overview(resource_group, group, cluster, entries, shares, asker)
     return {**found, "findings": [*found["findings"], *problems]}

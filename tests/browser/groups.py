@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.state import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
     COMMITTED,
@@ -171,17 +172,8 @@ class Group:
         ]
         known = list(self.inventory)
         entries = schedule_queue(waiting, self._hosts(), (), known)
-        return overview(
-            "cluster_compute_hosts",
-            known,
-            typed(self.facts),
-            self.why_missing,
-            self.why_missing,
-            self.inventory,
-            cluster,
-            entries,
-            asker=ADMIN,
-        )
+        group = GroupFacts(typed(self.facts), self.why_missing, known, [*self.why_missing], self.inventory)
+        return overview("cluster_compute_hosts", group, cluster, entries, asker=ADMIN)
 
     def _request(self, variables: dict[str, Any]) -> tuple[Request, str]:
         self.number += 1

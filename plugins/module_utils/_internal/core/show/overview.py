@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..cluster.group import GroupFacts
 from ..cluster.state import ClusterState, Removal
 from ..model.decode import encode
 from ..model.facts import Container, Corrections, HostFacts
@@ -44,42 +45,33 @@ _SESSION = ("id", "name", "owner", "status", "revision")
 
 def overview(
     resource_group: str,
-    known: Sequence[str],
-    facts: Mapping[str, HostFacts],
-    why_missing: Mapping[str, str],
-    unreachable: Iterable[str],
-    inventory: Mapping[str, Mapping[str, Any]],
+    group: GroupFacts,
     cluster: ClusterState,
     entries: Sequence[QueueEntry],
     shares: Shares = NO_SHARES,
-    scope: Scope = EVERYTHING,
     asker: Asker = EVERYBODY,
 ) -> dict[str, Any]:
     """Return the overview of a resource group.
 
-    known: every host of the group, in inventory order. facts: of the usable ones, as host_info returns them, with whole
-    records. why_missing: for each other host the reason. unreachable: those that did not answer. inventory: the
-    variables of each host. cluster: the facts of all hosts combined. entries: the queue. shares: of owners. scope:
-    which sessions belong to the group. asker: the user to whom it is shown.
+    group: with whole records. cluster: the facts of all hosts combined. entries: the queue. shares: of owners. asker:
+    the user to whom it is shown.
     """
-    unreachable_hosts = set(unreachable)
-    found: list[str] = []
-    hosts = []
-    for name in known:
-        host = _host(
-            name, facts.get(name), inventory.get(name, {}), why_missing.get(name, ""), name not in unreachable_hosts
+    facts, scope, unreachable = group.facts, group.scope, {*group.unreachable}
+    hosts = [
+        _host(
+            name,
+            facts.get(name),
+            group.inventory.get(name, {}),
+            group.why_missing.get(name, ""),
+            name not in unreachable,
         )
-        if host["usable"] and host["problem"]:
-            found.append(f"{name}: {host['problem']}")
-        if name in facts and facts[name].drained is not None:
-            found.append(f"{name}: {facts[name].drained}")
-        if name in facts and facts[name].suspect is not None:
-            found.append(f"{name}: {facts[name].suspect}")
-        hosts.append(host)
+        for name in group.known
+    ]
     containers: dict[str, Containers] = {}
     for name, reported in facts.items():
         for container in reported.containers:
             containers.setdefault(container.session_id, {})[name, container.replica] = container
+    why_missing = {name: group.why_missing[name] for name in group.known if name in group.why_missing}
     return {
         "resource_group": resource_group,
         "hosts": hosts,
@@ -92,11 +84,21 @@ def overview(
             entry_elsewhere(record, scope) for record in cluster.pending() if not scope.is_own(record)
         ],
         "shares": shares.table(),
-        "findings": [
-            *found,
-            *findings(facts, {name: why_missing[name] for name in known if name in why_missing}, cluster, scope),
-        ],
+        "findings": [*_host_findings(hosts, facts), *findings(facts, why_missing, cluster, scope)],
     }
+
+
+def _host_findings(hosts: Iterable[Mapping[str, Any]], facts: Mapping[str, HostFacts]) -> list[str]:
+    """Return problems that each host reports itself, as sentences."""
+    found = []
+    for host in hosts:
+        name = host["name"]
+        if host["usable"] and host["problem"]:
+            found.append(f"{name}: {host['problem']}")
+        if name in facts:
+            reasons = (facts[name].drained, facts[name].suspect)
+            found += [f"{name}: {reason}" for reason in reasons if reason is not None]
+    return found
 
 
 def _host(
@@ -168,7 +170,6 @@ def session_of(
     """
     is_readable = asker.may_read(record.owner, record.shared_with)
     plan, request = record.plan, record.request
-    planned_session = plan["session"] if plan is not None else {}
     replicas = [
         {
             **replica_of(plan, replica, is_readable),
@@ -180,16 +181,10 @@ def session_of(
         **{key: getattr(record, key) for key in _SESSION},
         "readable": is_readable,
         "resource_group": group_of(record) or None,
-        "mode": planned_session.get("mode"),
-        "requested_mode": request["mode"] if request is not None else None,
-        "size": sum(role["replicas"] for role in request["roles"]) if request is not None else None,
-        "max_size": request.get("max_size") if request is not None else None,
-        "on_host_loss": request.get("on_host_loss", WAIT) if request is not None else None,
-        "priority": request["priority"] if request is not None else None,
+        "mode": None if plan is None else plan["session"].get("mode"),
+        **_requested(request),
         "hosts": list(record.hosts),
-        "network": dict(plan["network"]) if plan is not None and plan["network"] is not None else None,
-        "egress": dict(plan["egress"]) if plan is not None else None,
-        "ssh_port": plan["ssh_port"] if plan is not None else None,
+        **_planned(plan),
         "request": None if request is None else request_of(request, is_readable),
         "report": shown_lines(record.report, is_readable),
         "history": [
@@ -203,17 +198,46 @@ def session_of(
             for replica in replicas
             for port in replica["ports"]
         ],
-        "failures": [
-            {
-                "replica": container.replica,
-                "host": host,
-                **vars(container.failure),
-                "message": Failure(container.replica, host, **vars(container.failure)).describe(),
-            }
-            for (host, _replica), container in sorted(containers.items())
-            if container.failure
-        ],
+        "failures": _failures(containers),
     }
+
+
+def _requested(request: Mapping[str, Any] | None) -> dict[str, object]:
+    """Return what a session was requested to be; None for each if that is not known."""
+    if request is None:
+        return dict.fromkeys(("requested_mode", "size", "max_size", "on_host_loss", "priority"))
+    return {
+        "requested_mode": request["mode"],
+        "size": sum(role["replicas"] for role in request["roles"]),
+        "max_size": request.get("max_size"),
+        "on_host_loss": request.get("on_host_loss", WAIT),
+        "priority": request["priority"],
+    }
+
+
+def _planned(plan: Mapping[str, Any] | None) -> dict[str, object]:
+    """Return what a session has of the network; None for each if that is not known."""
+    if plan is None:
+        return dict.fromkeys(("network", "egress", "ssh_port"))
+    network = plan["network"]
+    return {
+        "network": None if network is None else dict(network),
+        "egress": dict(plan["egress"]),
+        "ssh_port": plan["ssh_port"],
+    }
+
+
+def _failures(containers: Containers) -> list[dict[str, object]]:
+    return [
+        {
+            "replica": container.replica,
+            "host": host,
+            **vars(container.failure),
+            "message": Failure(container.replica, host, **vars(container.failure)).describe(),
+        }
+        for (host, _replica), container in sorted(containers.items())
+        if container.failure
+    ]
 
 
 def _times(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any] | None:
@@ -329,25 +353,37 @@ def findings(
     found += map(str, cluster.renamed)
     found += [str(conflict) for _key, conflict in sorted(cluster.conflicts.items())]
     for host, reported in facts.items():
-        found += [f"{host}: damaged: {problem}" for problem in reported.damaged]
-        found += [
-            f"{host}: session {container.session_name}: {_changed(container.replica, container.corrections)}"
-            for container in reported.containers
-            if container.corrections is not None and container.corrections.count > 1
-        ]
+        found += _reported(host, reported)
     found += [f"{host}: no facts could be collected: {why}" for host, why in why_missing.items()]
     found += [
         f"Session {record.name} is left alone by all runs. {scope.left_alone(record)}"
         for _key, record in sorted(cluster.records.items())
         if record.status not in ENDED and group_of(record) and not (scope.is_own(record) or scope.has_group(record))
     ]
+    return [*found, *_same_names(cluster)]
+
+
+def _reported(host: str, facts: HostFacts) -> list[str]:
+    """Return damaged files of a host, and replicas of it that keep changing names."""
+    return [
+        *(f"{host}: damaged: {problem}" for problem in facts.damaged),
+        *(
+            f"{host}: session {container.session_name}: {_changed(container.replica, container.corrections)}"
+            for container in facts.containers
+            if container.corrections is not None and container.corrections.count > 1
+        ),
+    ]
+
+
+def _same_names(cluster: ClusterState) -> list[str]:
     names: dict[str, set[str]] = {}
     for record in cluster.records.values():
         names.setdefault(record.name, set()).add(record.id)
-    for name, ids in sorted(names.items()):
-        if len(ids) > 1:
-            found.append(f"Different sessions have the name {name}: {', '.join(sorted(ids))}.")
-    return found
+    return [
+        f"Different sessions have the name {name}: {', '.join(sorted(ids))}."
+        for name, ids in sorted(names.items())
+        if len(ids) > 1
+    ]
 
 
 def _changed(replica: str, corrections: Corrections) -> str:

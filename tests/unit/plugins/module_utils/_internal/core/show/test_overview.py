@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.state import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
     COMMITTED,
@@ -129,7 +130,8 @@ def look(facts: Facts, unreachable: tuple[str, ...] = (), known: tuple[str, ...]
     names = known or (*facts, *unreachable)
     entries = schedule_queue(waiting, hosts, (), names)
     why = dict.fromkeys(unreachable, "It could not be reached.")
-    found = overview("gpu_hosts", names, typed(facts), why, unreachable, INVENTORY, cluster, entries)
+    group = GroupFacts(typed(facts), why, [*names], [*unreachable], INVENTORY)
+    found = overview("gpu_hosts", group, cluster, entries)
     assert json.loads(json.dumps(found)) == found
     return found
 
@@ -158,16 +160,9 @@ def test_a_host_tells_what_it_has_what_is_used_and_what_is_free() -> None:
 
 def test_a_host_that_is_away_and_one_whose_variables_are_wrong_are_told() -> None:
     facts = idle_facts("h1")
-    found = overview(
-        "g",
-        ["h1", "h3"],
-        typed(facts),
-        {"h3": "It could not be reached."},
-        ["h3"],
-        {"h1": {"cluster_compute_cpus": "many"}},
-        cluster_state(typed(facts), ["h3"]),
-        [],
-    )
+    variables = {"h1": {"cluster_compute_cpus": "many"}}
+    group = GroupFacts(typed(facts), {"h3": "It could not be reached."}, ["h1", "h3"], ["h3"], variables)
+    found = overview("g", group, cluster_state(typed(facts), ["h3"]), [])
     wrong, unreachable = found["hosts"]
     assert (wrong["usable"], wrong["capacity"]) == (True, None)
     assert "cluster_compute_cpus" in wrong["problem"]
