@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 from ..values.errors import CoreError, show
@@ -96,7 +96,7 @@ def encode(value: Any) -> Any:
         return value.to_dict()
     names = _names(kind)
     if not names:
-        return {key: encode(inner) for key, inner in value.items()} if isinstance(value, (dict, Mapping)) else value
+        return _encode_items(value) if isinstance(value, (dict, Mapping)) else value
     found = {name: encode(getattr(value, name)) for name in names}
     for name in _optional(kind):
         if not found[name]:
@@ -104,6 +104,10 @@ def encode(value: Any) -> Any:
     for name in _newer(kind):
         found.update(found.pop(name))
     return found
+
+
+def _encode_items(value: Mapping[str, Any]) -> Any:
+    return {key: encode(inner) for key, inner in value.items()}
 
 
 @cache
@@ -146,15 +150,17 @@ def _reader(hint: Any, own: Callable[[Any], Any] | None = None) -> Reader:
         return lambda value, _place, _problems: value
     if hasattr(hint, "from_dict"):
         return _own_reader(hint.from_dict)
-    if is_dataclass(hint):
-        return _object_reader(hint)
+    return _object_reader(hint) if is_dataclass(hint) else _value_reader(hint)
+
+
+def _value_reader(hint: Any) -> Reader:
+    # Ansible passes subclasses of text; only truth values must not be taken for numbers.
+    kinds = (int, float) if hint is float else hint
 
     def read(value: Any, place: str, problems: Problems) -> Any:
         kind = type(value)
         if kind is hint:
             return value
-        # Ansible passes subclasses of text; only truth values must not be taken for numbers.
-        kinds = (int, float) if hint is float else hint
         if not isinstance(value, kinds) or (hint is not bool and isinstance(value, bool)):
             _expected(problems, place, value, _WANTED[hint])
         return value
@@ -199,27 +205,34 @@ def _object_reader(kind: Any) -> Reader:
     hints: dict[str, Any] = {field.name: field.type for field in own}
     readers = {field.name: _reader(hints[field.name], field.metadata.get(READ)) for field in own}
     needed = [field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING]
-    keeps_newer = _newer(kind)
+    return partial(_read_object, kind, readers, needed, _newer(kind))
 
-    def read(value: Any, place: str, problems: Problems) -> Any:
-        if not isinstance(value, (dict, Mapping)):  # dict first, which costs a tenth
-            return _expected(problems, place, value, "a mapping")
-        missing = [name for name in needed if name not in value]
-        judged = () if problems.forgiving and not keeps_newer else value
-        newer = {name: value[name] for name in judged if name not in readers}
-        unknown = [] if keeps_newer else [str(name) for name in newer]
-        if missing:
-            problems.append((place, f"lacks {', '.join(missing)}"))
-        if unknown:
-            problems.append((place, f"has {show(', '.join(unknown))}{_UNKNOWN}"))
-        if missing or unknown:
-            return None
-        found = {
-            name: read_field(value[name], f"{place}.{name}", problems)
-            for name, read_field in readers.items()
-            if name in value
-        }
-        found.update(dict.fromkeys(keeps_newer, newer))
-        return None if problems else kind(**found)
 
-    return read
+def _read_object(
+    kind: Any,
+    readers: Mapping[str, Reader],
+    needed: list[str],
+    keeps_newer: tuple[str, ...],
+    value: Any,
+    place: str,
+    problems: Problems,
+) -> Any:
+    if not isinstance(value, (dict, Mapping)):  # dict first, which costs a tenth
+        return _expected(problems, place, value, "a mapping")
+    missing = [name for name in needed if name not in value]
+    judged = () if problems.forgiving and not keeps_newer else value
+    newer = {name: value[name] for name in judged if name not in readers}
+    unknown = [] if keeps_newer else [str(name) for name in newer]
+    if missing:
+        problems.append((place, f"lacks {', '.join(missing)}"))
+    if unknown:
+        problems.append((place, f"has {show(', '.join(unknown))}{_UNKNOWN}"))
+    if missing or unknown:
+        return None
+    found = {
+        name: read_field(value[name], f"{place}.{name}", problems)
+        for name, read_field in readers.items()
+        if name in value
+    }
+    found.update(dict.fromkeys(keeps_newer, newer))
+    return None if problems else kind(**found)
