@@ -37,7 +37,7 @@ def difference(old: Any, new: Any) -> dict[str, Any]:
         return {} if _is_same(old, new) else {"value": new}
     if isinstance(old, list):
         items = _item_changes(old, new)
-        return {"items": items} if any(not isinstance(item, int) or item < 0 for item in items) else {}
+        return {"items": items} if _change_anything(items) else {}
     changed = {key: changes for key in old if key in new and (changes := difference(old[key], new[key]))}
     parts = {
         "gone": [key for key in old if key not in new],
@@ -45,6 +45,11 @@ def difference(old: Any, new: Any) -> dict[str, Any]:
         "in": changed,
     }
     return {name: part for name, part in parts.items() if part}
+
+
+def _change_anything(items: list[Any]) -> bool:
+    """Tell whether changes of a list do more than to keep items, of which a positive number stands for so many."""
+    return any(not isinstance(item, int) or item < 0 for item in items)
 
 
 def _item_changes(old: list[Any], new: list[Any]) -> list[Any]:
