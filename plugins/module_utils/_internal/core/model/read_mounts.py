@@ -75,14 +75,7 @@ def _mount(variable: str, entry: object) -> Mount:
     is_volume = is_given(values.get("volume"))
     if is_volume and is_given(values.get("source")):
         raise InvalidInput.single(variable + ".volume", values["volume"], "It is a source or a volume, not both.")
-    keys = _VOLUME_KEYS if is_volume else _PATH_KEYS
-    others = {*_PATH_KEYS, *_VOLUME_KEYS}.difference(keys)
-    # In its JSON form a mount has the keys of both kinds; those of the other kind have no value.
-    meant = {key: given for key, given in values.items() if key not in others or (is_given(given) and given != {})}
-    if is_volume and "shared" in meant:
-        message = "It is for a source; a volume has its driver for that."
-        reader.add(variable + ".shared", meant.pop("shared"), message)
-    reader.unknown_keys(variable, meant, keys)
+    _check_keys(reader, variable, values, is_volume)
 
     def read(key: str, parse: Any, fallback: Any = None) -> Any:
         if not is_given(values.get(key)):
@@ -106,6 +99,17 @@ def _mount(variable: str, entry: object) -> Mount:
         )
         reader.add(variable + (".owner" if owner else ".mode"), owner or mode, message)
     return reader.finish(Mount(None, target, read_only, name, driver, options, owner, mode))
+
+
+def _check_keys(reader: Reader, variable: str, values: Mapping[str, Any], is_volume: bool) -> None:
+    """Record keys that are unknown, or of the other kind of mount; in its JSON form a mount has those without value."""
+    keys = _VOLUME_KEYS if is_volume else _PATH_KEYS
+    others = {*_PATH_KEYS, *_VOLUME_KEYS}.difference(keys)
+    meant = {key: given for key, given in values.items() if key not in others or (is_given(given) and given != {})}
+    if is_volume and "shared" in meant:
+        message = "It is for a source; a volume has its driver for that."
+        reader.add(variable + ".shared", meant.pop("shared"), message)
+    reader.unknown_keys(variable, meant, keys)
 
 
 def _mount_values(variable: str, entry: object) -> Mapping[str, Any]:
