@@ -169,21 +169,14 @@ class Request:
         if not isinstance(data, Mapping):
             raise InvalidInput.single("request", data, "It must be a mapping.")
         reader = Reader()
-        restore = {field.name: field.restore for field in _of(REQUEST, cls.fields)}
         roles = data["roles"] if isinstance(data.get("roles"), list) else []
-        known = {field.name for field in _of_roles(cls.fields)} - {*_AMOUNTS} | {"name", "replicas", "resources"}
-        unknown = {f"request.{key}" for key in {*data} - {*restore, "roles"}}
-        for position, role in enumerate(roles):
-            unknown |= {f"request.roles[{position}].{key}" for key in {*_mapping(role)} - known}
-            amounts = {*_mapping(_mapping(role).get("resources"))} - {*_AMOUNTS}
-            unknown |= {f"request.roles[{position}].resources.{key}" for key in amounts}
-        for place in () if newer_too else sorted(unknown):
+        for place in () if newer_too else sorted(_unknown_keys(data, roles, cls.fields)):
             reader.add(place, HIDDEN, _NEWER)
         reader.finish(None)
         variables = {
-            PREFIX + key: make(data[key])
-            for key, make in restore.items()
-            if data.get(key) is not None and data[key] != []
+            field.variable: field.restore(data[field.name])
+            for field in _of(REQUEST, cls.fields)
+            if data.get(field.name) is not None and data[field.name] != []
         }
         variables[PREFIX + "roles"] = [_restored(role, cls.fields) for role in roles]
         request = parse_request(variables, kind=cls)
@@ -199,6 +192,17 @@ def _of(part: str, fields: Iterable[Field]) -> Iterator[Field]:
 
 def _of_roles(fields: Iterable[Field]) -> tuple[Field, ...]:
     return (*_of(ROLE, fields), *ROLE_FIELDS)
+
+
+def _unknown_keys(data: Mapping[str, Any], roles: Sequence[Any], fields: Sequence[Field]) -> set[str]:
+    """Return the places of a request's JSON form that this release does not know."""
+    known = {field.name for field in _of_roles(fields)} - {*_AMOUNTS} | {"name", "replicas", "resources"}
+    unknown = {f"request.{key}" for key in {*data} - {field.name for field in _of(REQUEST, fields)} - {"roles"}}
+    for position, role in enumerate(roles):
+        unknown |= {f"request.roles[{position}].{key}" for key in {*_mapping(role)} - known}
+        amounts = {*_mapping(_mapping(role).get("resources"))} - {*_AMOUNTS}
+        unknown |= {f"request.roles[{position}].resources.{key}" for key in amounts}
+    return unknown
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -249,24 +253,38 @@ def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -
     }
     base = {field.name: values[field.name] for field in _of(ROLE, kind.fields)}
     _check_pinned(reader, PREFIX, base)
+    roles = _usual_roles(values["size"], base)
     if has["roles"]:
         before = len(reader.problems)
         alone = {field.name: field.empty for field in ROLE_FIELDS}
         roles = _parse_roles(reader, values["roles"], {**base, **alone}, has["image"], _of_roles(kind.fields))
-        total = sum(role.replicas for role in roles)
-        if has["size"] and total != values["size"] and len(reader.problems) == before:
-            message = f"session_roles add up to {total} replicas. Leave session_size out, or make them agree."
-            reader.add("session_size", variables["session_size"], message)
-    else:
-        if not has["image"]:
-            reader.add("session_image", variables.get("session_image"), "A session needs an image.")
-        total = values["size"]
-        roles = (Role.of(MAIN, 1, base), *((Role.of("sub", total - 1, base),) if total > 1 else ()))
-    values["size"] = total
-    values["mode"] = values["mode"] or (SINGLE_NODE if max(total, values["max_size"] or 1) == 1 else MULTI_NODE)
+        if has["size"] and len(reader.problems) == before:
+            _check_size(reader, roles, values["size"], variables["session_size"])
+    elif not has["image"]:
+        reader.add("session_image", variables.get("session_image"), "A session needs an image.")
+    values["size"] = sum(role.replicas for role in roles)
+    values["mode"] = values["mode"] or _usual_mode(values["size"], values["max_size"])
     _check_together(reader, values, has)
     given = {field.name: values[field.name] for field in _of(REQUEST, kind.fields)}
     return reader.finish(kind(roles=roles, **given))
+
+
+def _check_size(reader: Reader, roles: Iterable[Role], size: int, given: object) -> None:
+    total = sum(role.replicas for role in roles)
+    if total != size:
+        message = f"session_roles add up to {total} replicas. Leave session_size out, or make them agree."
+        reader.add("session_size", given, message)
+
+
+def _usual_roles(size: int, base: Mapping[str, Any]) -> tuple[Role, ...]:
+    """Return the roles of a request that names none."""
+    main = Role.of(MAIN, 1, base)
+    return (main, Role.of("sub", size - 1, base)) if size > 1 else (main,)
+
+
+def _usual_mode(size: int, max_size: int | None) -> str:
+    """Return the mode of a request that names none."""
+    return SINGLE_NODE if max(size, max_size or 1) == 1 else MULTI_NODE
 
 
 def read_variable(name: str, variables: Mapping[str, Any]) -> Any:
@@ -305,13 +323,16 @@ def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str,
         if not ends or values["end_warning"] >= min(ends):
             message = "It must be shorter than session_max_duration and session_max_idle, of which it needs one."
             reader.add("session_end_warning", format_span(values["end_warning"]), message)
-    port = values["ssh_port"]
-    if port is not None and not has["authorized_keys"]:
+    if values["ssh_port"] is not None:
+        _check_ssh_port(reader, values["ssh_port"], values["ports"], has["authorized_keys"])
+
+
+def _check_ssh_port(reader: Reader, port: int, others: Iterable[Port], has_keys: bool) -> None:
+    if not has_keys:
         message = "It is the port for those whose keys session_authorized_keys holds. Give these, or leave it out."
         reader.add("session_ssh_port", port, message)
-    if port is not None and any(
-        ports_collide(EVERY_ADDRESS, port, "tcp", other.host_ip, other.host_port, other.protocol)
-        for other in values["ports"]
+    if any(
+        ports_collide(EVERY_ADDRESS, port, "tcp", other.host_ip, other.host_port, other.protocol) for other in others
     ):
         reader.add("session_ssh_port", port, "session_ports publishes something else on this port of the host.")
 
@@ -320,20 +341,11 @@ def _parse_roles(
     reader: Reader, value: Any, base: Mapping[str, Any], has_image: bool, fields: Sequence[Field]
 ) -> tuple[Role, ...]:
     """Return the roles, main first. base: the values for roles that set none themselves."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            reader.add("session_roles", HIDDEN, "As text it must be a JSON list of roles.")
-            return ()
-    if not isinstance(value, (list, tuple)) or not value:
-        reader.add("session_roles", value, "It must be a list of roles, each a mapping with a name and replicas.")
-        return ()
-    if len(value) > MAXIMUM_SIZE:
-        reader.add("session_roles", f"{len(value)} roles", f"There may be at most {MAXIMUM_SIZE}.")
+    entries = _role_entries(reader, value)
+    if not entries:
         return ()
     roles: list[Role] = []
-    for position, entry in enumerate(value):
+    for position, entry in enumerate(entries):
         place = f"session_roles[{position}]"
         if not isinstance(entry, Mapping):
             reader.add(place, entry, "It must be a mapping with a name and replicas.")
@@ -350,12 +362,29 @@ def _parse_roles(
         }
         _check_pinned(reader, place + ".", values)
         roles.append(Role.of(name, replicas, values))
-    mains = [role for role in roles if role.name == MAIN]
-    if not mains:
-        reader.add("session_roles", [role.name for role in roles], "One of the roles must be main, with one replica.")
+    names = [role.name for role in roles]
+    if MAIN not in names:
+        reader.add("session_roles", names, "One of the roles must be main, with one replica.")
     _check_replicas(reader, roles)
     _check_order(reader, roles)
-    return tuple(mains + [role for role in roles if role.name != MAIN])
+    return tuple(sorted(roles, key=lambda role: role.name != MAIN))
+
+
+def _role_entries(reader: Reader, value: Any) -> Sequence[Any]:
+    """Return the entries of a list of roles, which may be JSON as text; none if it is malformed, which is recorded."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            reader.add("session_roles", HIDDEN, "As text it must be a JSON list of roles.")
+            return ()
+    if not isinstance(value, (list, tuple)) or not value:
+        reader.add("session_roles", value, "It must be a list of roles, each a mapping with a name and replicas.")
+        return ()
+    if len(value) > MAXIMUM_SIZE:
+        reader.add("session_roles", f"{len(value)} roles", f"There may be at most {MAXIMUM_SIZE}.")
+        return ()
+    return value
 
 
 def _role_name(reader: Reader, place: str, name: Any, others: Iterable[Role]) -> str:
@@ -433,10 +462,16 @@ def diff_requests(old: Request, new: Request) -> list[tuple[str, str, str]]:
         if (left, place in before) == (right, place in after):
             continue
         if is_secret or is_secret_now:
-            left = "set" if place in before else "-"
-            right = "-" if place not in after else "another value" if place in before else "set"
+            left, right = _without_secrets(place in before, place in after)
         result.append((place, left or "-", right or "-"))
     return result
+
+
+def _without_secrets(was_set: bool, is_set: bool) -> tuple[str, str]:
+    """Return words for the old and the new value of what may be secret."""
+    if not was_set:
+        return "-", "set"
+    return "set", "another value" if is_set else "-"
 
 
 def _words_of(request: Request) -> dict[str, tuple[str, bool]]:
