@@ -66,12 +66,7 @@ def parse_authorized_keys(variable: str, value: object) -> tuple[PublicKey, ...]
 
     Raises InvalidInput with every problem. None of them repeats a value that may be a private key, or a line of one.
     """
-    if isinstance(value, str):
-        entries: list[object] = list(value.splitlines())
-    elif isinstance(value, (list, tuple)):
-        entries = [line for entry in value for line in (entry.splitlines() if isinstance(entry, str) else [entry])]
-    else:
-        raise InvalidInput.single(variable, HIDDEN, "It must be a list of public keys, or text with one a line.")
+    entries = _entries(variable, value)
     if any(isinstance(entry, str) and mark in entry for entry in entries for mark in _PRIVATE):
         raise InvalidInput.single(
             variable,
@@ -81,24 +76,35 @@ def parse_authorized_keys(variable: str, value: object) -> tuple[PublicKey, ...]
         )
     problems: list[Problem] = []
     found: dict[str, PublicKey] = {}
-    number = 0
-    for entry in entries:
-        if isinstance(entry, str) and (not entry.strip() or entry.strip().startswith("#")):
-            continue
-        number += 1
+    given = [entry for entry in entries if not _is_blank(entry)]
+    for number, entry in enumerate(given):
         try:
             key = _parse_key(entry)
         except ValueError as error:
-            problems.append(Problem(f"{variable}[{number - 1}]", HIDDEN, str(error)))
-            continue
-        found.setdefault(key.blob, key)
-    if number == 0:
+            problems.append(Problem(f"{variable}[{number}]", HIDDEN, str(error)))
+        else:
+            found.setdefault(key.blob, key)
+    if not given:
         problems.append(Problem(variable, HIDDEN, "It holds no key. Give one, or leave the variable out."))
     if len(found) > MAXIMUM_KEYS:
         problems.append(Problem(variable, f"{len(found)} keys", f"There may be at most {MAXIMUM_KEYS}."))
     if problems:
         raise InvalidInput(problems)
     return tuple(sorted(found.values(), key=lambda key: (key.kind, key.blob)))
+
+
+def _entries(variable: str, value: object) -> list[object]:
+    """Return the lines of text, or the entries of a list and the lines of those that are text. Raises InvalidInput."""
+    if isinstance(value, str):
+        return list(value.splitlines())
+    if isinstance(value, (list, tuple)):
+        return [line for entry in value for line in (entry.splitlines() if isinstance(entry, str) else [entry])]
+    raise InvalidInput.single(variable, HIDDEN, "It must be a list of public keys, or text with one a line.")
+
+
+def _is_blank(entry: object) -> bool:
+    """Tell whether an entry is a line without a key, or a comment."""
+    return isinstance(entry, str) and (not entry.strip() or entry.strip().startswith("#"))
 
 
 def _parse_key(entry: object) -> PublicKey:
