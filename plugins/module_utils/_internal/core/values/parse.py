@@ -185,20 +185,8 @@ def parse_env(variable: str, value: object) -> dict[str, str]:
     Raises InvalidInput. Values may be secret: no problem shows one.
     """
     reader = Reader()
-    pairs: list[tuple[Any, Any]] = []
-    if isinstance(value, Mapping):
-        pairs = list(value.items())
-    elif isinstance(value, str) or (isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)):
-        for number, line in enumerate(value.splitlines() if isinstance(value, str) else value, 1):
-            key, sign, text = line.partition("=")
-            if sign:
-                pairs.append((key.strip(), text))
-            elif line.strip():
-                reader.add(f"{variable} line {number}", HIDDEN, "It must read NAME=value.")
-    else:
-        reader.add(variable, HIDDEN, "It must be a mapping of names to values, or text with one NAME=value a line.")
     result: dict[str, str] = {}
-    for key, given in pairs:
+    for key, given in _env_pairs(reader, variable, value):
         if not isinstance(key, str) or ENVIRONMENT_NAME.fullmatch(key) is None or len(key) > 256:
             message = "A name is made of letters, digits and '_' (at most 256), and does not begin with a digit."
             reader.add(variable, key, message)
@@ -219,3 +207,21 @@ def parse_env(variable: str, value: object) -> dict[str, str]:
         else:
             result["".join(key)] = "".join(text)
     return reader.finish(result)
+
+
+def _env_pairs(reader: Reader, variable: str, value: object) -> list[tuple[Any, Any]]:
+    """Return names and values as they are given; record what is neither a mapping nor lines of NAME=value."""
+    if isinstance(value, Mapping):
+        return list(value.items())
+    lines = value.splitlines() if isinstance(value, str) else value
+    if not isinstance(lines, (list, tuple)) or not all(isinstance(line, str) for line in lines):
+        reader.add(variable, HIDDEN, "It must be a mapping of names to values, or text with one NAME=value a line.")
+        return []
+    pairs = []
+    for number, line in enumerate(lines, 1):
+        key, sign, text = line.partition("=")
+        if sign:
+            pairs.append((key.strip(), text))
+        elif line.strip():
+            reader.add(f"{variable} line {number}", HIDDEN, "It must read NAME=value.")
+    return pairs
