@@ -133,17 +133,8 @@ def parse_accelerators(value: object) -> tuple[tuple[str, int], ...]:
     Raises ValueError with a full sentence that says what is allowed.
     """
     allowed = "Give a mapping of accelerator class to a whole number of at least 1, such as {gpu: 2}."
-    pairs: dict[str, Any] = {}
-    if isinstance(value, str):
-        for part in re.split(r"[,\n]", value):
-            if part.strip():
-                name, sign, count = part.partition("=")
-                if not sign or name.strip() in pairs:
-                    raise ValueError(allowed)
-                pairs[name.strip()] = count.strip()
-    elif isinstance(value, Mapping):
-        pairs = dict(value)
-    else:
+    pairs = _pairs_in(value, allowed) if isinstance(value, str) else value
+    if not isinstance(pairs, Mapping):
         raise ValueError(allowed)
     result = []
     for name, count in pairs.items():
@@ -154,6 +145,18 @@ def parse_accelerators(value: object) -> tuple[tuple[str, int], ...]:
             raise ValueError(allowed)
         result.append(("".join(name), int(count)))
     return tuple(sorted(result))
+
+
+def _pairs_in(text: str, allowed: str) -> dict[str, str]:
+    """Return the parts of text such as ``gpu=2,fpga=1``. Raises ValueError, with *allowed*."""
+    pairs: dict[str, str] = {}
+    for part in re.split(r"[,\n]", text):
+        if part.strip():
+            name, sign, count = part.partition("=")
+            if not sign or name.strip() in pairs:
+                raise ValueError(allowed)
+            pairs[name.strip()] = count.strip()
+    return pairs
 
 
 PINNED = "pinned CPU"
@@ -214,15 +217,20 @@ def parse_devices(value: object) -> Devices:
         _check_class(kind, allowed)
         if isinstance(names, str) or not isinstance(names, Sequence) or len(names) > MAXIMUM_DEVICES:
             raise ValueError(allowed)
-        for name in names:
-            if not isinstance(name, str) or not (is_device_path(name) or is_nvidia_uuid(name) or is_cdi_name(name)):
-                raise ValueError(allowed)
-            if any(same_device(name, other) for other in seen):
-                raise ValueError(f"{name} is named twice. {allowed}")
-            seen.append(name)
+        _add_devices(seen, names)
         if names:
             result.append(("".join(kind), tuple("".join(name) for name in names)))
     return tuple(sorted(result))
+
+
+def _add_devices(seen: list[str], names: Sequence[object]) -> None:
+    """Add the names of devices to those *seen* before. Raises ValueError for one that is malformed, or among them."""
+    for name in names:
+        if not isinstance(name, str) or not (is_device_path(name) or is_nvidia_uuid(name) or is_cdi_name(name)):
+            raise ValueError(ACCELERATORS_ALLOWED)
+        if any(same_device(name, other) for other in seen):
+            raise ValueError(f"{name} is named twice. {ACCELERATORS_ALLOWED}")
+        seen.append(name)
 
 
 def count_devices(devices: Devices) -> tuple[tuple[str, int], ...]:
