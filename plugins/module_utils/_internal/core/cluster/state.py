@@ -10,7 +10,7 @@ unreachable host could know better, it leaves things as they are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -284,34 +284,43 @@ def cluster_state(
     facts_by_host: of the usable hosts. unreachable: hosts of the group that did not answer. scope: of the run; sessions
     outside it may be at work on hosts outside the group, so nothing is concluded for them.
     """
-    result = ClusterState()
-    first: dict[str, str] = {}
-    for host, facts in facts_by_host.items():
-        if facts.identity and first.setdefault(facts.identity, host) != host:
-            result.renamed.append(Twin(host, first[facts.identity]))
+    result = ClusterState(renamed=[*_twins(facts_by_host)])
     tombstones = {tombstone.id: tombstone for facts in facts_by_host.values() for tombstone in facts.tombstones}
     # A host whose ledger cannot be read does not report which runs are at work there.
     unheard = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.ledger_is_damaged)}
+    sound = set(facts_by_host) - unheard
     sessions = _sessions(facts_by_host)
     for session in sessions:
         if session.id in tombstones:
-            for host in session.hosts:
-                why = "It was torn down while this host could not be reached."
-                _add(result.orphaned, host, Removal(session.id, session.name, False, why))
+            _remove_torn_down(result, session)
             continue
         best = _right_copy(session.copies)
         if best is None or scope.is_own(best):
             _judge(result, session, set(facts_by_host), unheard)
         else:
             result.records[session.id] = best
-            _judge_left_over(result, session, best, set(facts_by_host) - unheard, scope)
+            _judge_left_over(result, session, best, sound, scope)
         _judge_names(result, session)
     here = {session.id for session in sessions}
-    for key, tombstone in sorted(tombstones.items()):
-        # A host that left the group may come back, so its tombstone stays.
-        if key not in here and set(tombstone.hosts) <= set(facts_by_host) - unheard:
-            result.cleaned.append(key)
+    # A host that left the group may come back, so its tombstone stays.
+    result.cleaned += [
+        key for key, tombstone in sorted(tombstones.items()) if key not in here and set(tombstone.hosts) <= sound
+    ]
     return result
+
+
+def _twins(facts_by_host: Mapping[str, HostFacts]) -> Iterator[Twin]:
+    """Return the hosts that have the identity of another one."""
+    first: dict[str, str] = {}
+    for host, facts in facts_by_host.items():
+        if facts.identity and first.setdefault(facts.identity, host) != host:
+            yield Twin(host, first[facts.identity])
+
+
+def _remove_torn_down(result: ClusterState, session: _Session) -> None:
+    for host in session.hosts:
+        why = "It was torn down while this host could not be reached."
+        _add(result.orphaned, host, Removal(session.id, session.name, False, why))
 
 
 def _sessions(facts_by_host: Mapping[str, HostFacts]) -> list[_Session]:
@@ -387,65 +396,101 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
     if best is None:
         _judge_unrecorded(result, session, unreachable)
         return
-    rivals = _rivals(session.copies, best) if best.status == RUNNING else []
-    decided = _decided(rivals) if len(rivals) > 1 else None
-    if decided is not None:
-        best = next(iter(decided.values()))
-    result.records[session.id] = best
-    if len(rivals) > 1 and decided is None and not records.is_stub(best):
-        sides = tuple((tuple(content), next(iter(content.values())).hosts) for content in rivals)
-        result.conflicts[session.id] = Conflict(session.name, session.id, best.revision, sides)
+    best = result.records[session.id] = _right_rival(result, session, best)
+    if session.id in result.conflicts or session.is_being_launched:
         return
     # An unreachable host may be the new name of a host that is missing in the group.
     missing = sorted(host for host in best.hosts if host in unreachable or (unreachable and host not in reached))
-    if session.is_being_launched:
-        return
-    # A session from the queue has its old record until it starts.
-    half = best.status == RUNNING and any(
-        copy.status in (PENDING, PREPARING) and host in best.hosts and session.stages.get(host) != COMMITTED
-        for host, copy in session.copies.items()
-    )
-    if half or (best.status == PREPARING and COMMITTED not in session.stages.values()):
+    if _is_half_launched(session, best):
         if missing:
             result.unknown[session.id] = (
                 f"The launch of session {session.name} was not finished, and {', '.join(missing)} cannot be asked "
                 "whether a run still works on it."
             )
             return
-        why = "Its launch was not finished, and no run works on it any more."
-        if best.queue is None:
-            del result.records[session.id]
-        else:
-            # A host may have got only a stub of what the launch has started; a run still at work has sent the whole.
-            whole = records.latest(copy for copy in session.copies.values() if not records.is_stub(copy)) or best
-            result.records[session.id] = result.changed[session.id] = records.advance(
-                replace(whole, revision=best.revision), PENDING, why, plan=None, hosts=(), report=(why,)
-            )
-        revision = result.changed.get(session.id, best).revision
-        for host in session.hosts:
-            keep = best.queue is not None
-            _add(result.orphaned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
+        _undo_launch(result, session, best)
     elif best.status in (PENDING, *ENDED):
-        at_work = [copy.revision for copy in session.copies.values() if copy.status not in ENDED]
-        if best.status in ENDED and at_work:
-            # One of its hosts has ended it by itself, or a host was unreachable when it was ended.
-            newest = max(best.revision, *(revision + 1 for revision in at_work))
-            best = result.records[session.id] = result.changed[session.id] = replace(best, revision=newest)
+        _judge_without_replicas(result, session, best)
+    if best.status == RUNNING and records.is_stub(best):
+        if not missing:
+            _judge_stub(result, session, best, reached)
+    elif best.status == RUNNING:
+        _judge_running(result, session, best, reached)
+
+
+def _right_rival(result: ClusterState, session: _Session, best: Record) -> Record:
+    """Return the right one of the contents that the newest revision has on hosts; note a conflict if none is decided.
+
+    best: the right copy as far as revisions show it.
+    """
+    rivals = _rivals(session.copies, best) if best.status == RUNNING else []
+    if len(rivals) < 2:
+        return best
+    decided = _decided(rivals)
+    if decided is not None:
+        return next(iter(decided.values()))
+    if not records.is_stub(best):
+        sides = tuple((tuple(content), next(iter(content.values())).hosts) for content in rivals)
+        result.conflicts[session.id] = Conflict(session.name, session.id, best.revision, sides)
+    return best
+
+
+def _is_half_launched(session: _Session, best: Record) -> bool:
+    """Tell whether a launch, on which no run works any more, began to start a session and has not finished."""
+    if best.status == PREPARING:
+        return COMMITTED not in session.stages.values()
+    # A session from the queue has its old record until it starts.
+    return best.status == RUNNING and any(
+        copy.status in (PENDING, PREPARING) and host in best.hosts and session.stages.get(host) != COMMITTED
+        for host, copy in session.copies.items()
+    )
+
+
+def _undo_launch(result: ClusterState, session: _Session, best: Record) -> None:
+    """Remove what a launch has made; a session from the queue waits again."""
+    why = "Its launch was not finished, and no run works on it any more."
+    if best.queue is None:
+        del result.records[session.id]
+    else:
+        # A host may have got only a stub of what the launch has started; a run still at work has sent the whole.
+        whole = records.latest(copy for copy in session.copies.values() if not records.is_stub(copy)) or best
+        result.records[session.id] = result.changed[session.id] = records.advance(
+            replace(whole, revision=best.revision), PENDING, why, plan=None, hosts=(), report=(why,)
+        )
+    revision = result.changed.get(session.id, best).revision
+    for host in session.hosts:
+        keep = best.queue is not None
+        _add(result.orphaned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
+
+
+def _judge_without_replicas(result: ClusterState, session: _Session, best: Record) -> None:
+    """Evaluate a session that waits or has ended: everything but its record is removed."""
+    at_work = [copy.revision for copy in session.copies.values() if copy.status not in ENDED]
+    if best.status in ENDED and at_work:
+        # One of its hosts has ended it by itself, or a host was unreachable when it was ended.
+        newest = max(best.revision, *(revision + 1 for revision in at_work))
+        best = result.records[session.id] = result.changed[session.id] = replace(best, revision=newest)
+    for host in session.hosts:
+        if session.objects.get(host, set()) - {STATE} or host in session.stages:
+            why = f"The session is {best.status} and carries no replicas."
+            _add(result.orphaned, host, Removal(session.id, session.name, True, why, best.revision))
+
+
+def _judge_running(result: ClusterState, session: _Session, best: Record, reached: set[str]) -> None:
+    """Evaluate the hosts that have something of a running session, and no replicas of it."""
+    for host in session.hosts:
+        if host not in best.hosts and session.host_names.get(host) not in best.hosts:
+            _judge_elsewhere(result, session, host, best, reached)
+
+
+def _judge_stub(result: ClusterState, session: _Session, best: Record, reached: set[str]) -> None:
+    """Evaluate a running session of which only stub records are known."""
+    is_missing = not any(session.parts(host) or host in session.stages for host in best.hosts)
+    if is_missing and set(best.hosts) <= reached and not session.has(CONTAINER):
+        result.alone.add(session.id)
         for host in session.hosts:
-            if session.objects.get(host, set()) - {STATE} or host in session.stages:
-                why = f"The session is {best.status} and carries no replicas."
-                _add(result.orphaned, host, Removal(session.id, session.name, True, why, best.revision))
-    if best.status == RUNNING and not records.is_stub(best):
-        for host in session.hosts:
-            if host not in best.hosts and session.host_names.get(host) not in best.hosts:
-                _judge_elsewhere(result, session, host, best, reached)
-    if best.status == RUNNING and records.is_stub(best) and not missing:
-        is_missing = not any(session.parts(host) or host in session.stages for host in best.hosts)
-        if is_missing and set(best.hosts) <= reached and not session.has(CONTAINER):
-            result.alone.add(session.id)
-            for host in session.hosts:
-                why = f"Only stub records of it are left; its hosts {', '.join(best.hosts)} have nothing of it."
-                _add(result.leaked, host, Removal(session.id, session.name, False, why, best.revision))
+            why = f"Only stub records of it are left; its hosts {', '.join(best.hosts)} have nothing of it."
+            _add(result.leaked, host, Removal(session.id, session.name, False, why, best.revision))
 
 
 def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: Record, reached: set[str]) -> None:
