@@ -39,23 +39,26 @@ def in_current_names(
         return dict(facts), {}
     carried = _with_witnesses(facts, former, carried)
     names = {**_names_of_others(facts, former), **carried}
-    found = {
-        host: replace(
-            own,
-            records=tuple(_renamed_record(record, names.get(record.id, {})) for record in own.records),
-            host_names={key: names.get(key, {}).get(name, name) for key, name in own.host_names.items()},
-            silent_peers={
-                key: tuple(names.get(key, {}).get(name, name) for name in silent)
-                for key, silent in own.silent_peers.items()
-            },
-            tombstones=tuple(
-                replace(tombstone, hosts=tuple(former.get(name, name) for name in tombstone.hosts))
-                for tombstone in own.tombstones
-            ),
-        )
-        for host, own in facts.items()
-    }
+    found = {host: _renamed_facts(own, former, names) for host, own in facts.items()}
     return found, {key: {current: recorded for recorded, current in own.items()} for key, own in carried.items()}
+
+
+def _renamed_facts(own: HostFacts, former: Mapping[str, str], names: Mapping[str, Mapping[str, str]]) -> HostFacts:
+    """Return the report of a host in current names. former: those by former names. names: the same by session."""
+
+    def current(key: str, name: str) -> str:
+        return names.get(key, {}).get(name, name)
+
+    return replace(
+        own,
+        records=tuple(_renamed_record(record, names.get(record.id, {})) for record in own.records),
+        host_names={key: current(key, name) for key, name in own.host_names.items()},
+        silent_peers={key: tuple(current(key, name) for name in silent) for key, silent in own.silent_peers.items()},
+        tombstones=tuple(
+            replace(tombstone, hosts=tuple(former.get(name, name) for name in tombstone.hosts))
+            for tombstone in own.tombstones
+        ),
+    )
 
 
 def _with_doubts(facts: Mapping[str, HostFacts], known: Collection[str]) -> Mapping[str, HostFacts]:
