@@ -245,26 +245,30 @@ class GroupFacts:
         """
         others = [other for other in record.hosts if other != host]
         here = [other for other in others if other in self.facts]
-        main, known = main_host(record), self.electors(record, without_retired)
         silent = [other for other in here if host in self._silent_to(other, record)]
-        is_larger = is_quorum(silent, record.hosts, main)
+        is_larger = is_quorum(silent, record.hosts, main_host(record))
         # If one of two hosts is left, it has no majority; only that of main1 needs none.
         is_left = len(others) == 1 and bool(silent) and not is_larger
         hear = [other for other in here if other not in silent]
         hear += self._witnesses_hearing(record, host) if is_left else []
-        unable = [name for name in known if name not in self.facts or not self._knows(name, record)]
         if hear:
             reason = f"{', '.join(hear)} still hear it"
         elif is_left and not record.witnesses:
             reason = f"{others[0]} does not decide alone about the host of main1"
         elif host in self.facts or 2 * len(silent) <= len(others) or not (is_larger or is_left):
             reason = "too few other hosts of the session can be asked"
-        elif not is_quorum({*known} - {*unable}, known, main):
-            reason = f"most of {', '.join(known)} have to agree to that, and {', '.join(unable)} cannot be asked"
-            reason += ", or lost its record" if {*unable} & self.facts.keys() else ""
         else:
+            reason = self._why_no_quorum(record, without_retired)
+        return f"{host} does not count as lost, as {reason}." if reason else ""
+
+    def _why_no_quorum(self, record: Record, without_retired: bool) -> str:
+        """Return why not enough hosts can agree to a change of a session; empty if enough can."""
+        known = self.electors(record, without_retired)
+        unable = [name for name in known if name not in self.facts or not self._knows(name, record)]
+        if is_quorum({*known} - {*unable}, known, main_host(record)):
             return ""
-        return f"{host} does not count as lost, as {reason}."
+        reason = f"most of {', '.join(known)} have to agree to that, and {', '.join(unable)} cannot be asked"
+        return f"{reason}, or lost its record" if {*unable} & self.facts.keys() else reason
 
     @cached_property
     def _copies(self) -> dict[str, dict[str, Record]]:
@@ -391,13 +395,18 @@ class GroupFacts:
                 continue
             if not self._is_known_to_all(record):
                 continue
-            is_own, left = self.scope.is_own(record), {*record.witnesses} & in_group
-            knows_name = name_hosts(record.name, self.known, self.identities) if is_own else []
-            if is_own and record.witnesses and len(left) < NAME_HOSTS:
-                knows_name += self._name_hosts_here(record)  # they can be witnesses then
-            for host in dict.fromkeys([*record.witnesses, *knows_name]):
+            for host in dict.fromkeys([*record.witnesses, *self._knowing_name(record, in_group)]):
                 if host in self.facts and host not in record.hosts and not self._knows(host, record):
                     cluster.stubs.setdefault(host, []).append(stub_of(record))
+
+    def _knowing_name(self, record: Record, in_group: set[str]) -> list[str]:
+        """Return the hosts that are to know the name of one of the run's own sessions, and can become witnesses."""
+        if not self.scope.is_own(record):
+            return []
+        found = name_hosts(record.name, self.known, self.identities)
+        if record.witnesses and len({*record.witnesses} & in_group) < NAME_HOSTS:
+            found += self._name_hosts_here(record)  # they can be witnesses then
+        return found
 
     def half_changed(self, cluster: ClusterState) -> list[Record]:
         """Return the sessions whose last change was not finished, and whose hosts are all reachable.
@@ -422,44 +431,45 @@ class GroupFacts:
         for key, record in sorted(cluster.records.items()):
             if record.status != RUNNING or not record.witnesses or key in cluster.conflicts:
                 continue
-            copies = self._copies_of(key)
-            main = main_host(record)
-            agreed = [
-                host
-                for host, copy in copies.items()
-                if copy.revision >= record.revision or {*copy.hosts} == {*record.hosts}
-            ]
-            if not self._is_begun(record, copies) or is_quorum(agreed, record.witnesses, main):
+            undecided, can_finish = self._undecided(record)
+            if undecided is None:
                 continue
-            missing = tuple(host for host in record.witnesses if host not in copies)
-            can_agree = is_quorum({*record.witnesses} - {*missing}, record.witnesses, main)
-            is_open = not is_quorum([*agreed, *missing], record.witnesses, main)
-            before = self._running_before(record, copies) if is_open else None
-            is_known = before is not None or not is_stub(record)
-            if can_agree:  # if it is a stub, one of these has the whole record
-                missing = tuple(host for host in record.hosts if host not in self.facts and not is_known)
             cluster.leave_alone(key)
-            undecided = Undecided(
-                record.name,
-                key,
-                record.hosts,
-                record.witnesses,
-                missing,
-                tuple(host for host in record.witnesses if host in agreed),
-                before,
-            )
-            if finishes and can_agree and is_known:
-                cluster.undecided[key] = undecided
-                if before is not None and is_stub(record):
-                    # Only the hosts of what was begun are known, and taking it back needs nothing else.
-                    cluster.records[key] = replace(
-                        before,
-                        revision=record.revision,
-                        shared_with=record.shared_with,
-                        witnesses=record.witnesses,
-                    )
-            else:
+            if not finishes or not can_finish:
                 cluster.conflicts[key] = undecided
+                continue
+            cluster.undecided[key] = undecided
+            before = undecided.before
+            if before is not None and is_stub(record):
+                # Only the hosts of what was begun are known, and taking it back needs nothing else.
+                cluster.records[key] = replace(
+                    before, revision=record.revision, shared_with=record.shared_with, witnesses=record.witnesses
+                )
+
+    def _undecided(self, record: Record) -> tuple[Undecided | None, bool]:
+        """Return a session as one with a change that was begun and is not decided, None if it has none.
+
+        Second: whether the change can be finished or taken back now.
+        """
+        copies = self._copies_of(record.id)
+        main = main_host(record)
+        agreed = [
+            host
+            for host, copy in copies.items()
+            if copy.revision >= record.revision or {*copy.hosts} == {*record.hosts}
+        ]
+        if not self._is_begun(record, copies) or is_quorum(agreed, record.witnesses, main):
+            return None, False
+        missing = tuple(host for host in record.witnesses if host not in copies)
+        can_agree = is_quorum({*record.witnesses} - {*missing}, record.witnesses, main)
+        is_open = not is_quorum([*agreed, *missing], record.witnesses, main)
+        before = self._running_before(record, copies) if is_open else None
+        is_known = before is not None or not is_stub(record)
+        if can_agree:  # if it is a stub, one of these has the whole record
+            missing = tuple(host for host in record.hosts if host not in self.facts and not is_known)
+        agreed_witnesses = tuple(host for host in record.witnesses if host in agreed)
+        undecided = Undecided(record.name, record.id, record.hosts, record.witnesses, missing, agreed_witnesses, before)
+        return undecided, can_agree and is_known
 
     def _running_before(self, record: Record, copies: Mapping[str, Record]) -> Record | None:
         """Return the record by which hosts run replicas that a newer one has given to others; None if none does."""
@@ -495,37 +505,44 @@ class GroupFacts:
         self._leave_undecided(cluster, finishes)
         failures = self._failures()
         for record in self.own(cluster):
-            if record.status != RUNNING or record.request is None or record.id in cluster.undecided:
-                continue
-            session_id = record.id
-            lost = [host for host in record.hosts if host not in self.facts and not self.why_not_lost(record, host)]
-            if lost and record.request.get("on_host_loss") == END:
-                self._end(cluster, record, ERROR, f"{', '.join(lost)} was lost, and session_on_host_loss is {END}.")
-                continue
-            batch, main_host = self._batch(record)
-            policy = record.request["failure_policy"]
-            last = end_of(policy, record.request["restart_limit"], failures.get(session_id, []))
-            # Failures of replicas after the end of the batch command do not count; those that caused its end do.
-            if batch and batch.requeue and batch.problem and _rounds(record) >= MOST_ROUNDS - 1:
-                why = f"Its batch command was not started in {MOST_ROUNDS} rounds."
-                last_one = f"The last was {batch.replica} on {main_host}, with exit code {batch.exit_code}."
-                self._end(cluster, record, ERROR, f"{why} {last_one} {batch.problem}")
-            elif batch and batch.requeue:
-                why = "Its batch command was stopped, to start again without a drained host."
-                if batch.problem:
-                    why = f"{NOT_STARTED} {batch.problem}"
-                ticket = record.queue or QueueTicket(next_number(cluster.pending()))
-                self._end(cluster, record, PENDING, why, plan=None, hosts=(), queue=ticket)
-            elif batch and batch.status == ENDED_JOB and not (last and last.stopped):
-                why = failure_of(batch, main_host)
-                self._end(cluster, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
-            elif last is not None:
-                self._end(cluster, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
-            elif batch and batch.status == LOST:
-                self._end(cluster, record, ERROR, f"Its batch command has ended. {failure_of(batch, main_host)}")
-            elif why := why_over(record.request, self._times(record)):
-                self._end(cluster, record, TERMINATED, why)
+            if record.status == RUNNING and record.request is not None and record.id not in cluster.undecided:
+                self._end_if_over(cluster, record, failures.get(record.id, []))
         return cluster
+
+    def _end_if_over(self, cluster: ClusterState, record: Record, failures: list[Failure]) -> None:
+        """End a running session that is done, has failed or has lost a host that it cannot do without."""
+        lost = [host for host in record.hosts if host not in self.facts and not self.why_not_lost(record, host)]
+        if lost and record.request.get("on_host_loss") == END:
+            self._end(cluster, record, ERROR, f"{', '.join(lost)} was lost, and session_on_host_loss is {END}.")
+            return
+        batch, main_host = self._batch(record)
+        policy = record.request["failure_policy"]
+        last = end_of(policy, record.request["restart_limit"], failures)
+        # Failures of replicas after the end of the batch command do not count; those that caused its end do.
+        if batch and batch.requeue:
+            self._requeue(cluster, record, batch, main_host)
+        elif batch and batch.status == ENDED_JOB and not (last and last.stopped):
+            why = failure_of(batch, main_host)
+            self._end(cluster, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
+        elif last is not None:
+            self._end(cluster, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
+        elif batch and batch.status == LOST:
+            self._end(cluster, record, ERROR, f"Its batch command has ended. {failure_of(batch, main_host)}")
+        elif why := why_over(record.request, self._times(record)):
+            self._end(cluster, record, TERMINATED, why)
+
+    def _requeue(self, cluster: ClusterState, record: Record, batch: JobOutcome, main_host: str) -> None:
+        """Let a session wait again whose batch command is to start again; end it if that was tried too often."""
+        if batch.problem and _rounds(record) >= MOST_ROUNDS - 1:
+            why = f"Its batch command was not started in {MOST_ROUNDS} rounds."
+            last_one = f"The last was {batch.replica} on {main_host}, with exit code {batch.exit_code}."
+            self._end(cluster, record, ERROR, f"{why} {last_one} {batch.problem}")
+            return
+        why = "Its batch command was stopped, to start again without a drained host."
+        if batch.problem:
+            why = f"{NOT_STARTED} {batch.problem}"
+        ticket = record.queue or QueueTicket(next_number(cluster.pending()))
+        self._end(cluster, record, PENDING, why, plan=None, hosts=(), queue=ticket)
 
     def _times(self, record: Record) -> list[PartTimes | None]:
         """Return the times that each host of a session reports; None for a host that reports none."""
