@@ -4,8 +4,9 @@
 """Write docs/reference from the sources: playbooks, roles, modules and plugins with all that can be set.
 
 What ansible-doc knows of the collection comes from there; the rest is read from playbooks and the defaults of roles.
-The table of variables in docs/request.md, the same as an argument specification of the role launch, and a README.md of
-each role are made as well. With --check nothing is written, and it is an error if anything would be.
+The table of variables in docs/request.md, the same as an argument specification of the role launch, a README.md of
+each role, and the pictures of docs/architecture.md (`diagrams.py`) are made as well. With --check nothing is written,
+and it is an error if anything would be.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     KNOWN_VARIABLES,
     documented,
 )
+from ansible_collections.cluster_compute.session.tools import diagrams  # noqa: E402
 
 FOLDER = CHECKOUT / "docs" / "reference"
+ASSETS = CHECKOUT / "docs" / "assets"
 COLLECTION = "cluster_compute.session"
 LAB = "lab"
 """Playbooks, roles and modules that begin so belong to the lab."""
@@ -65,6 +68,8 @@ def main() -> int:
     everything = known()
     wanted = {FOLDER / name: text for name, text in pages(everything).items()}
     wanted |= {readme_of(role): readme(role, everything["role"][role]) for role in everything["role"]}
+    wanted[ASSETS / "packages.svg"] = diagrams.packages_picture(CHECKOUT)
+    wanted[ASSETS / "launch_steps.svg"] = diagrams.launch_picture(CHECKOUT)
     wanted[DESCRIPTION] = description(DESCRIPTION.read_text(encoding="utf-8"))
     wanted[SPECIFICATION] = specification(SPECIFICATION.read_text(encoding="utf-8"))
     found = {path: path.read_text(encoding="utf-8") for path in {*FOLDER.glob("*.md"), *wanted} if path.exists()}
@@ -164,6 +169,7 @@ def pages(everything: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         "roles.md": roles(everything["role"]),
         "modules.md": modules(everything["module"]),
         "plugins.md": plugins(everything),
+        "files.md": diagrams.files(CHECKOUT),
     }
     return {name: f"{HEAD}\n{text.strip()}\n" for name, text in made.items()}
 

@@ -337,16 +337,20 @@ class TestReference:
     ) -> None:
         tool = load("make_reference")
         monkeypatch.setattr(tool, "FOLDER", tmp_path)
+        monkeypatch.setattr(tool, "ASSETS", tmp_path / "assets")
         monkeypatch.setattr(tool, "known", lambda: self.KNOWN)
+        (tmp_path / "assets").mkdir()
         (tmp_path / "gone.md").write_text("of a room that is no more", encoding="utf-8")
         monkeypatch.setattr(sys, "argv", ["make_reference.py"])
         assert tool.main() == 0
-        assert sorted(path.name for path in tmp_path.iterdir()) == [
+        assert sorted(path.name for path in tmp_path.glob("*.md")) == [
+            "files.md",
             "modules.md",
             "playbooks.md",
             "plugins.md",
             "roles.md",
         ]
+        assert {path.name for path in (tmp_path / "assets").iterdir()} == {"launch_steps.svg", "packages.svg"}
         monkeypatch.setattr(sys, "argv", ["make_reference.py", "--check"])
         assert tool.main() == 0
         capsys.readouterr()
@@ -382,6 +386,82 @@ class TestReference:
 
     def test_a_table_takes_any_text(self) -> None:
         assert load("make_reference").table(["a"], [["x | y\nz"]]) == ["| a |", "|---|", "| x \\| y z |", ""]
+
+
+class TestDiagrams:
+    """The pictures of the packages and of the steps of a launch, and the list of files."""
+
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> Path:
+        """Make a tree of three packages, of which two import a third in each of the three forms."""
+        internal = "plugins/module_utils/_internal"
+        full = f"ansible_collections.cluster_compute.session.{internal.replace('/', '.')}"
+        for name, text in {
+            f"{internal}/core/values/one.py": '"""One | two\nlines.\n\nMore."""\n',
+            f"{internal}/core/rules/two.py": '"""Two."""\nfrom ..values import one\n',
+            f"{internal}/host/calls/three.py": f'"""Three."""\nimport {full}.core.values.one\n',
+            "plugins/action/four.py": f'"""Four."""\nfrom {full}.core.rules.two import x\n',
+            "plugins/modules/five.py": "DOCUMENTATION = 'module: five\\nshort_description: Do it\\n'\n",
+            "tools/six.py": '"""Six."""\n',
+        }.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path
+
+    def test_a_package_is_above_those_that_it_imports(self, tree: Path) -> None:
+        diagrams = load("diagrams")
+        imports = diagrams.package_imports(tree)
+        assert imports == {
+            "core/values": set(),
+            "core/rules": {"core/values"},
+            "host": {"core/values"},
+            "action": {"core/rules"},
+            "modules": set(),
+        }
+        assert diagrams.raised(imports) == [["core/values"], ["core/rules", "host"], ["action"]]
+        drawn = diagrams.packages_picture(tree)
+        assert drawn.count("<path ") == 3
+        assert drawn.count("<rect ") == 1 + 4
+
+    def test_an_import_that_another_one_implies_is_not_drawn(self) -> None:
+        imports = {"a": {"b", "c"}, "b": {"c"}, "c": set()}
+        assert load("diagrams").reduced(imports) == {"a": {"b"}, "b": {"c"}, "c": set()}
+
+    def test_packages_that_import_each_other_are_named(self) -> None:
+        with pytest.raises(ValueError, match="a, b"):
+            load("diagrams").layers({"a": {"b"}, "b": {"a"}, "c": set()})
+
+    def test_every_file_is_listed_with_its_purpose(self, tree: Path) -> None:
+        page = load("diagrams").files(tree)
+        assert "| `one` | One \\| two lines. |" in page
+        assert "| `calls/three` | Three. |" in page
+        assert "| `five` | Do it. |" in page
+        assert "| `six` | Six. |" in page
+        (tree / "plugins/action/four.py").write_text("x = 1\n", encoding="utf-8")
+        with pytest.raises(ValueError, match="neither a docstring"):
+            load("diagrams").files(tree)
+
+    def test_the_steps_of_a_launch_have_the_calls_and_followers_that_its_functions_name(self) -> None:
+        steps = {step.name: step for step in load("diagrams").Flow(TOOLS.parent).steps()}
+        assert steps["look"].calls == ["host_info"]
+        assert {"hold", "cleanup", "ask", "start"} <= {*steps["look"].followed_by}
+        assert steps["hold"].calls == ["session_host: held", "session_host: named"]
+        assert {"begin", "start", "release", "undo"} <= {*steps["hold"].followed_by}
+        assert steps["pull"].calls == ["session_images: pulled"]
+        assert steps["serve"].followed_by == ["receive"]
+        assert steps["offer"].calls == ["session_host: probe_written"]
+        assert steps["wait"].calls == ["session_watch", "host_info"]
+        assert steps["tell"].followed_by == []
+        assert [name for name, step in steps.items() if not step.calls] == ["tell"]
+        assert all(step.file for step in steps.values())
+
+    def test_the_steps_are_those_of_the_verb_and_all_are_drawn(self) -> None:
+        source = (TOOLS.parent / load("diagrams").VERBS / "launch.py").read_text(encoding="utf-8")
+        table = re.findall(r"^\| ([a-z, ]+) \|", ast.get_docstring(ast.parse(source)) or "", re.MULTILINE)
+        named = {name for cell in table[1:] for name in cell.split(", ")}
+        drawn = load("diagrams").launch_picture(TOOLS.parent)
+        assert {name for name in named if f">{name}</text>" not in drawn} == set()
+        assert {step.name for step in load("diagrams").Flow(TOOLS.parent).steps()} == named
 
 
 class TestDocumentation:
