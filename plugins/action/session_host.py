@@ -26,7 +26,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -170,6 +170,19 @@ def _end_clients() -> None:
                 os.kill(int(number), signal.SIGTERM)
 
 
+def _spec_here(spec: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the specification of arguments for the controller, which must not expand ~ in a path of the host."""
+    return {
+        name: {**option, "type": "str"} if option.get("type") == "path" else option for name, option in spec.items()
+    }
+
+
+def _is_worth_another_try(error: str, also_if_slow: bool) -> bool:
+    """Return whether a connection failed because the SSH server was too busy."""
+    turned_away = TURNED_AWAY in error and PROXIED not in error
+    return turned_away or (also_if_slow and TOO_SLOW.search(error) is not None)
+
+
 class ActionModule(ActionBase):
     """The action behind session_host and, by meta/runtime.yml, all other modules that work on the hosts of sessions."""
 
@@ -184,29 +197,27 @@ class ActionModule(ActionBase):
         declared = ARGUMENTS[call]
         if self._task.check_mode and not declared["supports_check_mode"]:
             return {"skipped": True, "msg": f"{call} cannot report what it would do, so check mode skips it."}
-        # The path is on the host, so the controller must not expand ~.
-        spec = {
-            name: {**option, "type": "str"} if option.get("type") == "path" else option
-            for name, option in declared["argument_spec"].items()
-        }
         if self.asks:  # a verb's arguments are plain
             self._task.args = plain(self._task.args)
+        spec = _spec_here(declared["argument_spec"])
         checked, arguments = self.validate_argument_spec(spec, required_if=declared.get("required_if"))
         if self.asks and "asker" in arguments and arguments["session_name"] is not None:
             try:
-                asker = read_asker(task_vars or {}, reader(self._templar))
+                self._set_asker(arguments, task_vars or {})
             except CoreError as error:
                 return {"failed": True, "msg": str(error)}
-            arguments["asker"] = None if asker.is_admin else asker.name
-            if "scope" in arguments:
-                arguments["scope"] = read_scope(task_vars or {}, reader(self._templar)).told
         result = dict(remove_values(self._call(call, arguments, task_vars or {}), checked._no_log_values))
         return not_shown(result) if call == "host_info" and not result.get("failed") else result
 
+    def _set_asker(self, arguments: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
+        """Set the user of this run, and what belongs to the run. Raises CoreError."""
+        asker = read_asker(task_vars, reader(self._templar))
+        arguments["asker"] = None if asker.is_admin else asker.name
+        if "scope" in arguments:
+            arguments["scope"] = read_scope(task_vars, reader(self._templar)).told
+
     def _call(self, call: str, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the answer of the program. Sends the program first if the host does not have it."""
-        program = the_program(C.DEFAULT_LOCAL_TMP)
-        packed = question(call, arguments, self._task.check_mode)
         python = self._python(task_vars)
         self._get_ready(python)
         hang = self._note.read()
@@ -215,19 +226,8 @@ class ActionModule(ActionBase):
             with self._tried_once():
                 self._execute(f"{python} {SIGN_OF_LIFE}", b"", SUSPECT_SECONDS, tries_of_slow=1)
             self._note.answers_again()
-        seconds = seconds_for(call, arguments) + ANSWER_SECONDS
-        done = self._execute(program.command(python), packed, seconds)
-        warnings = []
-        damaged = text_behind(done["stdout"], DAMAGED) is not None
-        if damaged or text_behind(done["stdout"], ABSENT) is not None:
-            if damaged:
-                warnings.append(f"The program {program.digest} of this host was damaged and is replaced.")
-            sources = program.path.read_bytes()
-            command = program.command(python, len(sources), keep=not self._task.check_mode)
-            done = self._execute(command, sources + packed, seconds)
-        unkept = text_behind(done["stdout"], UNKEPT)
-        if unkept is not None:
-            warnings.append(f"This host cannot keep its program, which is sent with each call: {unkept}")
+        packed = question(call, arguments, self._task.check_mode)
+        done, warnings = self._run_program(python, packed, seconds_for(call, arguments) + ANSWER_SECONDS)
         result = answer_in(done["stdout"])
         if result is None:
             refused = text_behind(done["stdout"], REFUSED)
@@ -244,6 +244,23 @@ class ActionModule(ActionBase):
             host = self._task.delegate_to or task_vars["inventory_hostname"]
             result["warnings"] = [f"{host}: {warning}" for warning in spoken(warnings)]
         return result
+
+    def _run_program(self, python: str, packed: bytes, seconds: float) -> tuple[Mapping[str, Any], list[str]]:
+        """Return what the program did with a packed question, and warnings. Sends it if the host does not have it."""
+        program = the_program(C.DEFAULT_LOCAL_TMP)
+        done = self._execute(program.command(python), packed, seconds)
+        warnings = []
+        damaged = text_behind(done["stdout"], DAMAGED) is not None
+        if damaged or text_behind(done["stdout"], ABSENT) is not None:
+            if damaged:
+                warnings.append(f"The program {program.digest} of this host was damaged and is replaced.")
+            sources = program.path.read_bytes()
+            command = program.command(python, len(sources), keep=not self._task.check_mode)
+            done = self._execute(command, sources + packed, seconds)
+        unkept = text_behind(done["stdout"], UNKEPT)
+        if unkept is not None:
+            warnings.append(f"This host cannot keep its program, which is sent with each call: {unkept}")
+        return done, warnings
 
     def _get_ready(self, python: str) -> None:
         """Prepare to wait for the host, whose Python is started with this command."""
@@ -322,7 +339,7 @@ class ActionModule(ActionBase):
             if KEPT_ALIVE not in given:
                 self._connection.set_option("ssh_extra_args", f"{given} {KEPT_ALIVE}".strip())
 
-    def _broken(self, call: str, done: dict[str, Any]) -> dict[str, Any]:
+    def _broken(self, call: str, done: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a call that ended without an answer."""
         result = {
             "failed": True,
@@ -348,9 +365,7 @@ class ActionModule(ActionBase):
 
         seconds: the time limit. Raises AnsibleConnectionFailure, also for a host that hangs, which is remembered.
         """
-        environment: dict[str, Any] = {}
-        self._compute_environment_string(environment)  # whose text is for the shell of ansible_shell_type
-        command = " ".join([*(f"{name}={shlex.quote(str(value))}" for name, value in environment.items()), command])
+        command = self._with_environment(command)
         become = self._connection.become
         if content and (not self._connection.has_pipelining or getattr(become, "require_tty", False)):
             command, content = f"{command} < {shlex.quote(self._written(content))}", b""
@@ -360,15 +375,18 @@ class ActionModule(ActionBase):
                 with self._waiting(seconds):
                     return dict(self._low_level_execute_command(command, in_data=content or None))
             except AnsibleConnectionFailure as error:
-                turned_away = TURNED_AWAY in str(error) and PROXIED not in str(error)
-                is_slow = TOO_SLOW.search(str(error)) is not None and number < tries_of_slow
-                if number == TRIES or not (turned_away or is_slow):
+                if number == TRIES or not _is_worth_another_try(str(error), number < tries_of_slow):
                     if SILENT.search(str(error)):
                         self._note.remember("Its SSH server takes connections and says nothing.")
                     raise
                 Display().v("The SSH server is too busy and turned the connection away; trying again.")
             time.sleep(number * random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
         raise AssertionError
+
+    def _with_environment(self, command: str) -> str:
+        environment: dict[str, Any] = {}
+        self._compute_environment_string(environment)  # whose text is for the shell of ansible_shell_type
+        return " ".join([*(f"{name}={shlex.quote(str(value))}" for name, value in environment.items()), command])
 
     def _written(self, content: bytes) -> str:
         """Write the request to a file on the host that only its user can read and that the task removes."""
