@@ -131,10 +131,7 @@ class ActionModule(ActionBase):
             state = self._begin(arguments, task_vars) or dict(task_vars[f"{arguments['verb']}_state"])
             is_answered = arguments["given"] is None or arguments["after"] is not None
             if state["step"] and is_answered and arguments["after"] in (None, state["step"]):
-                answers = self._answers(state, arguments["verb"], task_vars["hostvars"])
-                if arguments["outcome"] is not None:
-                    answers["launch"] = arguments["outcome"]
-                state = verb.advance(state, answers, self._outside(task_vars))
+                state = self._advanced(verb, state, arguments, task_vars)
                 if not state["step"] and not self._task.check_mode:
                     event = events.happened(arguments["verb"], state)
         except CoreError as error:
@@ -145,6 +142,14 @@ class ActionModule(ActionBase):
         if event is not None and receiver is not None:
             send(receiver, event, task_vars, reader(self._templar))
         return self._result(verb, state, arguments, event)
+
+    def _advanced(self, verb: Any, state: State, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State:
+        """Return what the verb makes of a state and the answers to its step."""
+        answers = self._answers(state, arguments["verb"], task_vars["hostvars"])
+        if arguments["outcome"] is not None:
+            answers["launch"] = arguments["outcome"]
+        advanced: State = verb.advance(state, answers, self._outside(task_vars))
+        return advanced
 
     def _begin(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State | None:
         """Return the first state if this decision is the first. None if there is a state already."""
@@ -229,13 +234,18 @@ class ActionModule(ActionBase):
         result.update({key: spoken(result[key]) for key in SPOKEN & result.keys()})
         if is_over and state.get("hands_on"):
             result.update(lines=spoken(verb.closing_lines(state)), saying=verb.SAY)
-        data = verb.handed_on(state) if state.get("hands_on") else None
-        artifact = {ARTIFACT: data} if data is not None else {}
-        if event is not None and not hasattr(verb, "handed_on"):
-            artifact = {EVENT: event}
+        artifact = _artifact(verb, state, event)
         result.update(handed_on(artifact) if artifact else {})
         # Only a launch has a difference, and its state contains nothing of other sessions.
         return result if "diff" in result else not_shown(result)
+
+
+def _artifact(verb: Any, state: State, event: Mapping[str, Any] | None) -> dict[str, object]:
+    """Return the variables that a verb hands on to later jobs of a workflow."""
+    if event is not None and not hasattr(verb, "handed_on"):
+        return {EVENT: event}
+    data = verb.handed_on(state) if state.get("hands_on") else None
+    return {} if data is None else {ARTIFACT: data}
 
 
 def _read_archive(request: Request) -> dict[str, dict[str, str]]:
