@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +54,17 @@ def refuse_tags(hosts: str) -> str:
     for playbook in context.CLIARGS.get("args") or ():
         imported = [*_imported(playbook)]
         if imported and not any(_is_run(tags, only, skipped) for tags in imported):
-            given = [f"tags {', '.join(only)}"] if only != ["all"] else []
-            given += [f"skipped tags {', '.join(skipped)}"] if skipped else []
-            raise AnsibleFilterError(
-                f"The run has {' and '.join(given)}, which leave out all of {Path(playbook).name}: nothing would be "
-                "done. Run it without --tags and --skip-tags, and without TAGS_RUN and TAGS_SKIP in Ansible's settings."
-            )
+            raise AnsibleFilterError(_refusal(playbook, only, skipped))
     return hosts
+
+
+def _refusal(playbook: str, only: Sequence[str], skipped: Sequence[str]) -> str:
+    given = [f"tags {', '.join(only)}"] if [*only] != ["all"] else []
+    given += [f"skipped tags {', '.join(skipped)}"] if skipped else []
+    return (
+        f"The run has {' and '.join(given)}, which leave out all of {Path(playbook).name}: nothing would be "
+        "done. Run it without --tags and --skip-tags, and without TAGS_RUN and TAGS_SKIP in Ansible's settings."
+    )
 
 
 def _is_run(tags: Any, only: Collection[str], skipped: Collection[str]) -> bool:
