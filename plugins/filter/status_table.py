@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.filter.queue_table import queue_table
@@ -62,41 +62,61 @@ def status_table(overview: Mapping[str, Any]) -> list[str]:
         many(len(sessions), "session"),
         f"{len(overview['pending'])} waiting",
     ]
-    lines = [f"Resource group {printable(overview['resource_group'])}: {', '.join(counted)}."]
-    if sessions:
-        lines += ["", *table([SESSION_COLUMNS, *map(_session, sessions)])]
-        lines += [
-            f"{printable(session['name'])}: {printable(line)}" for session in sessions for line in session["report"]
-        ]
-    lines += [
-        f"{printable(session['name'])} ends {session['times']['message']}." for session in sessions if session["times"]
-    ]
     dense = len(overview["hosts"]) > DENSE_HOSTS
-    replicas = [(session, replica) for session in sessions for replica in session["replicas"]]
-    listed = [
-        (session, replica)
-        for session, replica in replicas
-        if not dense or len(sessions) == 1 or replica["status"] != "RUNNING"
+    return [
+        f"Resource group {printable(overview['resource_group'])}: {', '.join(counted)}.",
+        *_session_lines(sessions),
+        *_replica_lines(sessions, dense),
+        *_host_lines(overview["hosts"], dense),
+        *_queue_lines(overview["pending"], overview["waiting_elsewhere"], dense),
+        *_apart([f"Attention: {printable(finding)}" for finding in overview["findings"]]),
     ]
+
+
+def _apart(lines: Sequence[str]) -> list[str]:
+    """Return lines after an empty one, if there are any."""
+    return ["", *lines] if lines else []
+
+
+def _session_lines(sessions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if sessions:
+        yield from _apart(table([SESSION_COLUMNS, *map(_session, sessions)]))
+    for session in sessions:
+        yield from (f"{printable(session['name'])}: {printable(line)}" for line in session["report"])
+    for session in sessions:
+        if session["times"]:
+            yield f"{printable(session['name'])} ends {session['times']['message']}."
+
+
+def _replica_lines(sessions: Sequence[Mapping[str, Any]], dense: bool) -> Iterator[str]:
+    """Yield the replicas; if there is little room, of several sessions only those that do not run."""
+    replicas = [(session, replica) for session in sessions for replica in session["replicas"]]
+    is_short = dense and len(sessions) != 1
+    listed = [pair for pair in replicas if not is_short or pair[1]["status"] != "RUNNING"]
     if listed:
-        lines += ["", *table([REPLICA_COLUMNS, *(_replica(*pair) for pair in listed)])]
+        yield from _apart(table([REPLICA_COLUMNS, *(_replica(*pair) for pair in listed)]))
     if len(listed) < len(replicas):
         unlisted = many(len(replicas) - len(listed), "replica")
-        lines += ["", f"Not listed, as they run: {unlisted}. session_name=NAME lists those of a session."]
-    hosts = [host for host in overview["hosts"] if not (is_ready(host) if dense else _is_idle(host))]
-    if hosts:
-        lines += ["", *table([HOST_COLUMNS, *map(_host, hosts)])]
-    idle = [host for host in overview["hosts"] if _is_idle(host)]
-    busy = [host for host in overview["hosts"] if dense and is_ready(host) and not _is_idle(host)]
-    counted = [_counted(hosts, word) for hosts, word in ((busy, "with"), (idle, "without")) if hosts]
-    lines += ["", *counted] if counted else []
-    elsewhere = overview["waiting_elsewhere"]
-    if overview["pending"] or elsewhere:
-        pending = [{**entry, "reason": [why(entry["reason"])]} if dense else entry for entry in overview["pending"]]
-        lines += ["", *map(printable, queue_table(pending, elsewhere))]
-    if overview["findings"]:
-        lines += ["", *(f"Attention: {printable(finding)}" for finding in overview["findings"])]
-    return lines
+        yield from ("", f"Not listed, as they run: {unlisted}. session_name=NAME lists those of a session.")
+
+
+def _host_lines(hosts: Sequence[Mapping[str, Any]], dense: bool) -> Iterator[str]:
+    """Yield the hosts, with those that need not be listed as a number."""
+    listed = [host for host in hosts if not (is_ready(host) if dense else _is_idle(host))]
+    if listed:
+        yield from _apart(table([HOST_COLUMNS, *map(_host, listed)]))
+    idle = [host for host in hosts if _is_idle(host)]
+    busy = [host for host in hosts if dense and is_ready(host) and not _is_idle(host)]
+    yield from _apart([_counted(some, word) for some, word in ((busy, "with"), (idle, "without")) if some])
+
+
+def _queue_lines(
+    pending: Sequence[Mapping[str, Any]], elsewhere: Sequence[Mapping[str, Any]], dense: bool
+) -> list[str]:
+    if not pending and not elsewhere:
+        return []
+    entries = [{**entry, "reason": [why(entry["reason"])]} if dense else entry for entry in pending]
+    return ["", *map(printable, queue_table(entries, elsewhere))]
 
 
 def _is_idle(host: Mapping[str, Any]) -> bool:
