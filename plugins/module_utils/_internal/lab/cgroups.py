@@ -68,14 +68,17 @@ def remove(group: str) -> bool:
         top = f"{mount}/{group}"
         deadline = time.monotonic() + 10
         while os.path.isdir(top):
-            for folder, _folders, _files in os.walk(top, topdown=False):
-                try:
-                    os.rmdir(folder)
-                except OSError:
-                    if time.monotonic() > deadline:
-                        raise LabError(
-                            f"The control group {folder} still holds processes and cannot be removed."
-                        ) from None
+            _remove_tree(top, deadline)
             if os.path.isdir(top):
                 time.sleep(0.05)
     return bool(mounts)
+
+
+def _remove_tree(top: str, deadline: float) -> None:
+    """Remove the empty groups of a hierarchy, from below. Raises LabError if one remains after the deadline."""
+    for folder, _folders, _files in os.walk(top, topdown=False):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise LabError(f"The control group {folder} still holds processes and cannot be removed.") from None
