@@ -208,12 +208,7 @@ class Agent:
         self.selector.register(self.wakes.read_end, selectors.EVENT_READ, ("wakes", 0))
         self._start(request)
         while not self._is_over():
-            for key, _events in self.selector.select(self._patience()):
-                kind, number = key.data
-                if kind == "input":
-                    self._hear()
-                elif kind != "wakes":
-                    self._pass_on(kind, number, key.fd)
+            self._read(self._patience())
             if {signal.SIGTERM, signal.SIGHUP} & {*self.wakes.came()}:
                 self._signal(signal.SIGTERM)
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
@@ -223,6 +218,15 @@ class Agent:
                 if code is not None:
                     self._ended(number, process, code)
         return 0
+
+    def _read(self, patience: float | None) -> None:
+        """Wait for input, output or a signal, and handle the first two."""
+        for key, _events in self.selector.select(patience):
+            kind, number = key.data
+            if kind == "input":
+                self._hear()
+            elif kind != "wakes":
+                self._pass_on(kind, number, key.fd)
 
     def _is_over(self) -> bool:
         if self.processes:
@@ -424,16 +428,10 @@ class Launcher:
         """Start the agents with the command for each replica, and run them. Return the exit code."""
         self.selector.register(self.wakes.read_end, selectors.EVENT_READ, None)
         for name, (argv, request) in replicas.items():
-            replica = Replica(name, argv, request, self.mark)
-            self.replicas.append(replica)
-            for kind, pipe in (("frames", replica.ssh.stdout), ("e", replica.ssh.stderr)):
-                self.selector.register(pipe, selectors.EVENT_READ, (kind, replica))  # type: ignore[arg-type]
+            self._start(Replica(name, argv, request, self.mark))
         while len(self.selector.get_map()) > 1:
             wait = None if self.kill_at is None else max(0.0, self.kill_at - time.monotonic())
-            for key, _events in self.selector.select(wait):
-                if key.data is not None:
-                    kind, replica = key.data
-                    self._hear(kind, replica, key.fd)
+            self._read(wait)
             for number in self.wakes.came():
                 if number in PASSED_ON:
                     self._pass_on(number)
@@ -442,6 +440,18 @@ class Launcher:
         for replica in self.replicas:
             replica.ssh.wait()
         return self.failed or 0
+
+    def _start(self, replica: Replica) -> None:
+        self.replicas.append(replica)
+        for kind, pipe in (("frames", replica.ssh.stdout), ("e", replica.ssh.stderr)):
+            self.selector.register(pipe, selectors.EVENT_READ, (kind, replica))  # type: ignore[arg-type]
+
+    def _read(self, wait: float | None) -> None:
+        """Wait for output of agents or a signal, and handle the output."""
+        for key, _events in self.selector.select(wait):
+            if key.data is not None:
+                kind, replica = key.data
+                self._hear(kind, replica, key.fd)
 
     def _hear(self, kind: str, replica: Replica, descriptor: int) -> None:
         data = os.read(descriptor, 1 << 20)
