@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..module_utils._internal.core.values.parse import format_span
@@ -79,10 +80,8 @@ def waiting_drawer(name: str, entry: Mapping[str, Any], waiting: Mapping[str, An
 
 
 def _allocation(session: Mapping[str, Any]) -> list[tuple[str, object]]:
-    replicas, network = session["replicas"], session["network"]
-    per_host: dict[str, int] = {}
-    for replica in replicas:
-        per_host[replica["host"]] = per_host.get(replica["host"], 0) + 1
+    replicas = session["replicas"]
+    per_host = Counter(replica["host"] for replica in replicas)
     where = [
         element("li", {}, words(host), f" {TIMES}{per_host[host]}" if host in per_host else "")
         for host in session["hosts"]
@@ -90,7 +89,31 @@ def _allocation(session: Mapping[str, Any]) -> list[tuple[str, object]]:
     facts: list[tuple[str, object]] = [
         ("Mode", session["mode"] or NOTHING),
         ("Hosts", element("ul", {"class": "inline"}, *where) if where else "none"),
+        *_network(session),
     ]
+    if replicas:
+        total = cpus(sum(replica["resources"]["cpus"] for replica in replicas))
+        facts.append(("Together", f"{total}, {memory(sum(replica['resources']['memory'] for replica in replicas))}"))
+        facts.append(("Images", _list(_images(replicas))))
+    ports = [
+        f"{replica['name']} on {replica['host']}: {_plain('ports', port)}"
+        for replica in replicas
+        for port in replica["ports"]
+    ]
+    facts.append(("Published ports", _list(ports) if ports else "none"))
+    if session["times"] is not None:
+        facts.append(("End", session["times"]["message"]))
+    if session["ssh_port"] is not None:
+        facts.append(("Login of the owner", f"port {session['ssh_port']} of {replicas[0]['host']}"))
+    return facts
+
+
+def _list(lines: Iterable[object], kind: str | None = None) -> Html:
+    return element("ul", {"class": kind}, *(element("li", {}, line) for line in lines))
+
+
+def _network(session: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    network = session["network"]
     if network is not None:
         kind = "overlay (VXLAN)" if network["driver"] == "vxlan" else "bridge"
         kind = f"encrypted {kind}" if network["tunnel"] else kind
@@ -100,28 +123,11 @@ def _allocation(session: Mapping[str, Any]) -> list[tuple[str, object]]:
             for label, key in (("identifier", "vni"), ("UDP port", "port"), ("MTU", "mtu"))
             if network.get(key)
         ]
-        facts.append(("Network", ", ".join(lines)))
-    elif replicas:
-        facts.append(("Network", "none besides the egress network: a session of one replica"))
+        yield "Network", ", ".join(lines)
+    elif session["replicas"]:
+        yield "Network", "none besides the egress network: a session of one replica"
     if session["egress"] is not None:
-        facts.append(("Way out", session["egress"]["subnet"]))
-    if replicas:
-        total = cpus(sum(replica["resources"]["cpus"] for replica in replicas))
-        facts.append(("Together", f"{total}, {memory(sum(replica['resources']['memory'] for replica in replicas))}"))
-        facts.append(("Images", element("ul", {}, *(element("li", {}, line) for line in _images(replicas)))))
-    ports = [
-        f"{replica['name']} on {replica['host']}: {_plain('ports', port)}"
-        for replica in replicas
-        for port in replica["ports"]
-    ]
-    facts.append(
-        ("Published ports", element("ul", {}, *(element("li", {}, port) for port in ports)) if ports else "none")
-    )
-    if session["times"] is not None:
-        facts.append(("End", session["times"]["message"]))
-    if session["ssh_port"] is not None:
-        facts.append(("Login of the owner", f"port {session['ssh_port']} of {replicas[0]['host']}"))
-    return facts
+        yield "Way out", session["egress"]["subnet"]
 
 
 def _images(replicas: Sequence[Mapping[str, Any]]) -> list[Html]:
@@ -225,36 +231,37 @@ def _request(request: Mapping[str, Any] | None) -> Html:
     """Return the request."""
     if request is None:
         return element("p", {"class": "empty"}, "Not known on the hosts that answer.")
-    facts: list[tuple[str, object]] = []
-    for role in request["roles"]:
-        resources = role["resources"]
-        amounts = [cpus(resources["cpus"]), memory(resources["memory"])]
-        amounts += [
-            f"{key.replace('_', ' ')} {_plain(key, value)}"
-            for key, value in resources.items()
-            if key not in ("cpus", "memory") and value
-        ]
-        lines = [
-            element("strong", {}, many(role["replicas"], "replica")),
-            join((" of ", words(role["image"]))),
-            f"each {', '.join(amounts)}",
-        ]
-        if role.get("command"):
-            lines.append(join(("command ", element("code", {}, " ".join(role["command"])))))
-        if role.get("env"):
-            lines.append(join(("variables ", words(", ".join(sorted(role["env"]))))))
-        known = ("name", "replicas", "image", "resources", "command", "env")
-        lines += [
-            f"{key.replace('_', ' ')} {_plain(key, value)}" for key, value in role.items() if key not in known and value
-        ]
-        facts.append(
-            (f"Role {role['name']}", element("ul", {"class": "plain"}, *(element("li", {}, line) for line in lines)))
-        )
+    facts: list[tuple[str, object]] = [
+        (f"Role {role['name']}", _list(_role(role), "plain")) for role in request["roles"]
+    ]
     for key, value in request.items():
         if key in ("name", "roles") or value in (None, "", [], {}):
             continue
         facts.append((key.replace("_", " ").capitalize(), words(_plain(key, value))))
     return fact_list(facts)
+
+
+def _role(role: Mapping[str, Any]) -> list[object]:
+    """Return what a role of the request has, line by line."""
+    resources = role["resources"]
+    amounts = [cpus(resources["cpus"]), memory(resources["memory"]), *_options(resources, ("cpus", "memory"))]
+    lines = [
+        element("strong", {}, many(role["replicas"], "replica")),
+        join((" of ", words(role["image"]))),
+        f"each {', '.join(amounts)}",
+    ]
+    if role.get("command"):
+        lines.append(join(("command ", element("code", {}, " ".join(role["command"])))))
+    if role.get("env"):
+        lines.append(join(("variables ", words(", ".join(sorted(role["env"]))))))
+    return [*lines, *_options(role, ("name", "replicas", "image", "resources", "command", "env"))]
+
+
+def _options(options: Mapping[str, Any], shown: Collection[str]) -> list[str]:
+    """Return options that are set, with their values. shown: those that are shown elsewhere."""
+    return [
+        f"{key.replace('_', ' ')} {_plain(key, value)}" for key, value in options.items() if key not in shown and value
+    ]
 
 
 def _plain(key: str, value: Any) -> str:
