@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -120,9 +120,7 @@ class _Page:
             self._meter_tile("Memory", "memory", usable, memory),
         ]
         for kind in sorted({kind for host in usable for kind in host["capacity"]["accelerators"]}):
-            total, free = (
-                sum(len(host[key]["accelerators"].get(kind, ())) for host in usable) for key in ("capacity", "free")
-            )
+            total, free = _accelerators(usable, "capacity", kind), _accelerators(usable, "free", kind)
             tiles.append(self._amount_tile(kind, total - free, total, str))
         when = f"Use of CPU and memory measured {self.measured}." if self.measured else None
         return element(
@@ -280,3 +278,8 @@ class _Page:
             ),
         )
         return element("section", {"aria-labelledby": "waiting"}, heading, use, table, *others)
+
+
+def _accelerators(hosts: Iterable[Mapping[str, Any]], amount: str, kind: str) -> int:
+    """Return how many accelerators of a kind hosts have. amount: ``capacity`` or ``free``."""
+    return sum(len(host[amount]["accelerators"].get(kind, ())) for host in hosts)

@@ -44,18 +44,12 @@ class Topology:
             (folded if self.dense and idle else shown).append(host)
         parts = []
         if shown:
-            parts.append(element("ul", {"class": "hosts"}, *(self._host(host) for host in shown)))
+            parts.append(self._hosts(shown))
         if folded:
             free = [sum(host["free"][key] for host in folded) for key in ("cpus", "memory")]
-            free_text = f"{cpus(free[0])}, {memory(free[1])} free"
-            parts.append(
-                element(
-                    "details",
-                    {"class": "idle"},
-                    element("summary", {}, f"{many(len(folded), 'idle host')}: {free_text}"),
-                    element("ul", {"class": "hosts"}, *(self._host(host) for host in folded)),
-                )
-            )
+            summary = f"{many(len(folded), 'idle host')}: {cpus(free[0])}, {memory(free[1])} free"
+            idle_hosts = self._hosts(folded)
+            parts.append(element("details", {"class": "idle"}, element("summary", {}, summary), idle_hosts))
         key = element(
             "p",
             {"class": "key"},
@@ -82,6 +76,9 @@ class Topology:
             if parts
             else element("p", {"class": "empty"}, "The group has no hosts."),
         )
+
+    def _hosts(self, hosts: Sequence[Mapping[str, Any]]) -> Html:
+        return element("ul", {"class": "hosts"}, *map(self._host, hosts))
 
     def _host(self, host: Mapping[str, Any]) -> Html:
         name = host["name"]
@@ -116,22 +113,18 @@ class Topology:
         rows = []
         for label, key, form in (("CPU", "cpus", format_cpus), ("Memory", "memory", memory)):
             free, used, total = (host[what][key] for what in ("free", "used", "capacity"))
-            parts = [
-                (sum(replica["resources"][key] for replica in session_replicas), self._mark(session).colour)
-                for session, session_replicas in placed
-            ]
-            known = sum(amount for amount, _colour in parts)
-            parts.append((max(0, used - known), "other"))
-            rows.append(self._meter(label, parts, free, total, form))
+            amounts = [sum(replica["resources"][key] for replica in replicas) for _session, replicas in placed]
+            rows.append(self._meter(label, self._coloured(placed, amounts, used), free, total, form))
         for kind, devices in sorted(host["capacity"]["accelerators"].items()):
             free, total = len(host["free"]["accelerators"].get(kind, ())), len(devices)
-            parts = [
-                (sum(_held(replica, kind) for replica in session_replicas), self._mark(session).colour)
-                for session, session_replicas in placed
-            ]
-            parts.append((max(0, total - free - sum(amount for amount, _colour in parts)), "other"))
-            rows.append(self._meter(kind, parts, free, total, str))
+            amounts = [sum(_held(replica, kind) for replica in replicas) for _session, replicas in placed]
+            rows.append(self._meter(kind, self._coloured(placed, amounts, total - free), free, total, str))
         return element("dl", {"class": "meters"}, *rows)
+
+    def _coloured(self, placed: Placed, amounts: Sequence[int], used: int) -> list[tuple[int, str]]:
+        """Return the *amounts* of sessions on a host with their colours, and the rest of what is *used*."""
+        parts = [(amount, self._mark(session).colour) for amount, (session, _replicas) in zip(amounts, placed)]
+        return [*parts, (max(0, used - sum(amounts)), "other")]
 
     def _meter(
         self, label: str, parts: Sequence[tuple[int, str]], free: int, total: int, form: Callable[[int], str]
