@@ -97,7 +97,7 @@ sanity: setup ## ansible-test sanity
 .PHONY: matrix
 matrix: setup ## Unit, contract and sanity tests, and sessions on a lab, with every supported ansible-core that can run here
 	@tools/need.sh shellcheck=shellcheck fish=fish tcsh=tcsh mksh=mksh
-	@python tools/matrix.py --lab
+	@status=0; python tools/matrix.py --lab || status=$$?; python tools/make_reference.py; exit $$status
 
 .PHONY: other-kernel
 other-kernel: setup ## Tests of what the kernel has to be able to, under Debian 12's own in a virtual machine

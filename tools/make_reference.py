@@ -30,7 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     KNOWN_VARIABLES,
     documented,
 )
-from ansible_collections.cluster_compute.session.tools import diagrams  # noqa: E402
+from ansible_collections.cluster_compute.session.tools import diagrams, matrix  # noqa: E402
 
 FOLDER = CHECKOUT / "docs" / "reference"
 ASSETS = CHECKOUT / "docs" / "assets"
@@ -50,6 +50,8 @@ HEAD = f"""<!-- SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 """
 DESCRIPTION = CHECKOUT / "docs" / "request.md"
 """Written by hand but for the table of the variables, which follows from `core/model/fields`."""
+SUPPORT = CHECKOUT / "docs" / "support_matrix.md"
+"""Written by hand but for the table of what `make matrix` has run."""
 SPECIFICATION = CHECKOUT / "roles" / "launch" / "meta" / "argument_specs.yml"
 """Written by hand but for its last entry point, whose options are these variables."""
 REQUEST_ENTRY = "request"
@@ -71,6 +73,7 @@ def main() -> int:
     wanted[ASSETS / "packages.svg"] = diagrams.packages_picture(CHECKOUT)
     wanted[ASSETS / "launch_steps.svg"] = diagrams.launch_picture(CHECKOUT)
     wanted[DESCRIPTION] = description(DESCRIPTION.read_text(encoding="utf-8"))
+    wanted[SUPPORT] = support(SUPPORT.read_text(encoding="utf-8"))
     wanted[SPECIFICATION] = specification(SPECIFICATION.read_text(encoding="utf-8"))
     found = {path: path.read_text(encoding="utf-8") for path in {*FOLDER.glob("*.md"), *wanted} if path.exists()}
     stale = sorted(path for path in {*wanted, *found} if wanted.get(path) != found.get(path))
@@ -99,6 +102,13 @@ def description(text: str) -> str:
     rows = table(["variable", "type", "default", "meaning"], documented())
     before, after = re.split(r"^\| variable \|.*\n(?:\|.*\n)+\n", text, maxsplit=1, flags=re.MULTILINE)
     return before + "\n".join(rows) + "\n" + after
+
+
+def support(text: str) -> str:
+    """Return the support matrix with the table of what `make matrix` has run made anew."""
+    made = table(["ansible-core", "Python", "`make matrix`", "its part on a lab"], matrix.rows(matrix.noted(CHECKOUT)))
+    before, after = re.split(r"^\| ansible-core \|.*\n(?:\|.*\n)+\n", text, maxsplit=1, flags=re.MULTILINE)
+    return before + "\n".join(made) + "\n" + after
 
 
 def specification(text: str) -> str:

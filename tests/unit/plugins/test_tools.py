@@ -94,6 +94,80 @@ def test_an_ansible_core_without_a_python_is_named_and_not_run(monkeypatch: pyte
     assert str(outcome) == "NOT RUN  ansible-core 2.21.5: needs one of Python 3.12, 3.13, 3.14; none of them runs here"
 
 
+class TestMatrix:
+    """What is noted of runs with each ansible-core."""
+
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> Path:
+        """Make a tree in which nothing is noted."""
+        (tmp_path / "tests").mkdir()
+        (tmp_path / "tests" / "matrix.json").write_text('{"ansible_core": {}, "host_python": {}}', encoding="utf-8")
+        return tmp_path
+
+    def test_a_run_without_a_lab_keeps_what_the_lab_has_shown(self, tree: Path) -> None:
+        matrix = load("matrix")
+        counts = {"unit tests": 4000, "playbooks": 30}
+        whole = matrix.Outcome("x", python="3.11.2", counts={**counts, "sessions on a lab": 12})
+        matrix.note(tree, "2.18.19", whole, "2026-11-27")
+        broken = matrix.Outcome(
+            "x", ["sanity tests", "unit tests (see log)"], python="3.12.1", counts={"playbooks": 30}
+        )
+        matrix.note(tree, "2.18.19", broken, "2026-11-28")
+        row = next(row for row in matrix.rows(matrix.noted(tree)) if row[0] == "2.18")
+        assert row == [
+            "2.18",
+            "3.11, 3.12, 3.13",
+            "failed: sanity tests, unit tests; 30 playbooks (2026-11-28, 2.18.19 with Python 3.12.1)",
+            "12 sessions on a lab (2026-11-27, 2.18.19 with Python 3.11.2)",
+        ]
+
+    def test_a_row_that_did_not_run_changes_nothing(self, tree: Path) -> None:
+        matrix = load("matrix")
+        before = matrix.noted(tree)
+        matrix.note(tree, "2.18.19", matrix.Outcome("x", skipped="no Python"), "2026-11-27")
+        assert matrix.noted(tree) == before
+        assert {row[2] for row in matrix.rows(before)} == {"not run"}
+
+    def test_what_is_known_from_the_page_says_so(self, tree: Path) -> None:
+        matrix = load("matrix")
+        part = {"date": "2026-11-25", "note": matrix.BY_PAGE}
+        assert matrix.shown(part) == "passed, as this page said on 2026-11-25"
+
+    def test_a_python_of_hosts_is_run_and_noted(self, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        matrix = load("matrix")
+        own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        monkeypatch.setattr(matrix, "interpreter", lambda version: sys.executable)
+        monkeypatch.setattr(matrix, "HOST_PYTHONS", (own,))
+        monkeypatch.setattr(matrix, "ROOT", tree)
+        monkeypatch.setattr(matrix, "CACHE", tree)
+        monkeypatch.setattr(sys, "argv", ["matrix.py", "--hosts"])
+        for folder in matrix.HOST_CODE:
+            (tree / folder).mkdir(parents=True)
+            (tree / folder / "one.py").write_text("x = 1\n", encoding="utf-8")
+        assert matrix.main() == 0
+        part = matrix.noted(tree)["host_python"][own]["checks"]
+        assert (part["passed"], part["failed"]) == ({"files": 2}, [])
+        assert part["python"].startswith(own)
+
+    @pytest.mark.parametrize(
+        ("text", "number"),
+        [
+            ("1 failed, 3 passed in 2s\n", 3),
+            ("12 passed\n4011 passed, 2 skipped in 300s\n", 4011),
+            ("Running sanity test 'shebang'\nRunning sanity test 'compile' on Python 3.9\n", 2),
+            ("", 0),
+        ],
+    )
+    def test_tests_are_counted(self, text: str, number: int) -> None:
+        assert load("matrix").tests_passed(text) == number
+
+    def test_the_page_has_what_is_noted(self) -> None:
+        tool = load("make_reference")
+        page = (TOOLS.parent / "docs" / "support_matrix.md").read_text(encoding="utf-8")
+        assert tool.support(page) == page
+        assert tool.support(page.replace("| 2.18 | 3.11,", "| 2.17 | 3.12,")) == page
+
+
 def test_get_pip_installs_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     get_pip = load("get_pip")
     commands: list[list[str]] = []
