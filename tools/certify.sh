@@ -30,6 +30,8 @@ failed=()
 
 echo "galaxy-importer"
 export GALAXY_IMPORTER_ANSIBLE_LOCAL_TMP=$work/tmp
+# As Automation Hub does: one of the tags by which it sorts collections is required.
+export GALAXY_IMPORTER_CHECK_REQUIRED_TAGS=true
 if ! PATH="$cache/venv/bin:$PATH" python -m galaxy_importer.main "$tarball" >importer.log 2>&1 ||
     grep -E '^(WARNING|ERROR|CRITICAL)' importer.log; then
     grep -vE '^(Loading|WARNING)' importer.log

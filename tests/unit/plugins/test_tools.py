@@ -16,6 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+import yaml
 from ansible_collections.cluster_compute.session.tests.lab_lock import LabInUse, only_user
 from ansible_collections.cluster_compute.session.tests.shuffled import by_files
 
@@ -92,6 +93,32 @@ def test_an_ansible_core_without_a_python_is_named_and_not_run(monkeypatch: pyte
     monkeypatch.setattr(matrix, "interpreter", lambda version: None)
     outcome = matrix.check_core("2.21.5")
     assert str(outcome) == "NOT RUN  ansible-core 2.21.5: needs one of Python 3.12, 3.13, 3.14; none of them runs here"
+
+
+def test_the_check_of_a_hub_requires_a_tag_by_which_it_sorts(tmp_path: Path) -> None:
+    shutil.copytree(TOOLS, tmp_path / "tools")
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / ".cache" / "certify" / "venv" / "bin").mkdir(parents=True)
+    for folder in ("requirements/certify.txt", ".cache/certify/installed.txt"):
+        (tmp_path / folder).write_text("x==1\n", encoding="utf-8")
+    tar = shutil.which("tar")
+    made = f'{tar} --create --gzip --file "$4/one.tar.gz" --files-from /dev/null'
+    program(tmp_path / "bin", "ansible-galaxy", made)
+    program(tmp_path / "bin", "ansible-lint", "exit 0")
+    asked = f'case "$*" in *galaxy_importer*) echo "$GALAXY_IMPORTER_CHECK_REQUIRED_TAGS" >>"{tmp_path}/asked";; esac'
+    program(tmp_path / "bin", "python", asked)
+    done = bash(tmp_path / "tools" / "certify.sh", path=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "asked").read_text(encoding="utf-8") == "true\n"
+
+
+def test_the_collection_has_a_tag_that_hubs_require() -> None:
+    tags = yaml.safe_load((TOOLS.parent / "galaxy.yml").read_text(encoding="utf-8"))["tags"]
+    # REQUIRED_TAG_LIST of galaxy_importer/schema.py in 0.4 to 0.5.
+    required = (
+        "ai application cloud database eda infrastructure linux monitoring networking security storage tools windows"
+    )
+    assert {*tags} & {*required.split()}
 
 
 class TestMatrix:
