@@ -130,10 +130,17 @@ def apt_options(dump: Iterable[str]) -> list[str]:
     return found
 
 
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where a tree comes from: a release of Debian, its mirror, and the packages to install."""
+
+    release: str
+    mirror: str
+    packages: Sequence[str]
+
+
 def bootstrap(
-    release: str,
-    mirror: str,
-    packages: Sequence[str],
+    source: Source,
     destination: str,
     *,
     variant: str = "minbase",
@@ -154,14 +161,14 @@ def bootstrap(
         *("--dpkgopt=force-unsafe-io", '--aptopt=Acquire::Languages "none"'),
         *("--aptopt=Acquire::Retries 3", "--aptopt=APT::Install-Recommends false"),
         *(f"--aptopt={option}" for option in machine_apt_options()),
-        *(f"--include={','.join(packages)}", *options),
+        *(f"--include={','.join(source.packages)}", *options),
     ]
     if hook:
         path = f"{scratch}/hook"
         write_file(path, hook, 0o700)
         # With the variant extract, mmdebstrap stops before it customizes, so the hook runs as soon as all is unpacked.
         arguments.append(f"--{'extract' if variant == 'extract' else 'customize'}-hook={path}")
-    run([*arguments, release, destination, f"deb {mirror} {release} main"])
+    run([*arguments, source.release, destination, f"deb {source.mirror} {source.release} main"])
 
 
 def has_tree(cache: str, recipe: TreeRecipe) -> bool:
@@ -195,7 +202,8 @@ def build_tree(cache: str, recipe: TreeRecipe) -> bool:
             f'mkdir -p "$1{REPOSITORY}"\n'
             f'mv "$1"/var/cache/apt/archives/*.deb "$1{REPOSITORY}/"\n'
         )
-        bootstrap(recipe.release, recipe.mirror, recipe.packages, tree, hook=hook, scratch=partial)
+        source = Source(recipe.release, recipe.mirror, recipe.packages)
+        bootstrap(source, tree, hook=hook, scratch=partial)
         _finish_tree(tree)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.rename(tree, path)

@@ -100,9 +100,7 @@ def build_archive(cache: str, recipe: ImageRecipe) -> tuple[Archive, bool]:
         os.makedirs(f"{partial}/files")
         os.makedirs(f"{cache}/images", exist_ok=True)
         debian.bootstrap(
-            recipe.release,
-            recipe.mirror,
-            recipe.packages,
+            debian.Source(recipe.release, recipe.mirror, recipe.packages),
             f"{partial}/layer.tar",
             variant=recipe.variant,
             hook=_hook(recipe, partial),
