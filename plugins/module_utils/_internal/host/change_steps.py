@@ -34,7 +34,7 @@ from .output import LogArchive
 from .prepare import keep_out
 from .removal import Terms, removal_stages, remove
 from .session.containers import foreign_containers
-from .session.context import Amendment, Context, has_ssh
+from .session.context import Amendment, Context, Upkeep, has_ssh
 from .session.stages import session_stages
 
 
@@ -250,8 +250,8 @@ def amend(
         if patch is not None and not _has_every_key(plan, known):
             return _stale(found)
         archive = LogArchive(engine, state, *keep)
-        amendment = Amendment(change_id, run.lease_owner)
-        context = Context(engine, state, ledger, record, host, "", allocatable, amendment, archive)
+        upkeep = Upkeep(allocatable, Amendment(change_id, run.lease_owner), archive)
+        context = Context(engine, state, ledger, record, host, "", upkeep)
         context.data.is_new |= not _names(state, session_id)
         if not check_mode:
             session.note_undecided(undecided)  # this decides the answer to lost hosts

@@ -30,7 +30,7 @@ from . import disk, durations, firewall_rules, labels, membership, use
 from .membership import Membership
 from .prepare import keep_records, make_keys
 from .session import links
-from .session.context import Context, has_ssh
+from .session.context import Context, Upkeep, has_ssh
 from .session.stages import session_stages
 from .steps import Stage, descriptions, difference, perform
 
@@ -371,7 +371,7 @@ class _Repairer:
 
     def _hold_back(self, record: Record, host: str, own_membership: Membership) -> None:
         """Make this host reachable for other hosts, so that they can exchange data. Start nothing. Raises HeldBack."""
-        context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable)
+        context = Context(self.engine, self.state, self.ledger, record, host, "", Upkeep(self.allocatable))
         known = self.state.session(record.id).read_public_keys()
         self._perform(links.early_stages(context, known, self.engine.uses_nftables()))
         running = {
@@ -413,17 +413,8 @@ class _Repairer:
         waits = record.id in self.waiting
         if waits and not self.check_mode:
             _expect_arrivals(record, plan.hosts[host].replicas, session)
-        context = Context(
-            self.engine,
-            self.state,
-            self.ledger,
-            record,
-            host,
-            "",
-            self.allocatable,
-            archive=archive,
-            awaits_others=waits,
-        )
+        upkeep = Upkeep(self.allocatable, archive=archive, awaits_others=waits)
+        context = Context(self.engine, self.state, self.ledger, record, host, "", upkeep)
         self._perform(session_stages(context, keys))
         if archive is not None:
             archive.note(record)

@@ -53,6 +53,25 @@ class Amendment:
     lease_owner: str
 
 
+@dataclass(frozen=True)
+class Upkeep:
+    """How a session that runs is changed or repaired.
+
+    allocatable: what sessions may use of this host, to restore a lost reservation, None if it is not known. amendment:
+    the run that changes the session, None for a repair. archive: keeps the output of removed replicas. awaits_others:
+    whether new replicas have to wait until other hosts know of them.
+    """
+
+    allocatable: Allocatable | None = None
+    amendment: Amendment | None = None
+    archive: LogArchive | None = None
+    awaits_others: bool = False
+
+
+START = Upkeep()
+"""Of a session that is being started."""
+
+
 class Context:
     """One host and its part of one session. It stores data and decides nothing."""
 
@@ -64,17 +83,11 @@ class Context:
         record: Record,
         host: str,
         lease_owner: str,
-        allocatable: Allocatable | None = None,
-        amendment: Amendment | None = None,
-        archive: LogArchive | None = None,
-        awaits_others: bool = False,
+        upkeep: Upkeep = START,
     ) -> None:
         """Take the whole *record* of a session that is being started or runs.
 
-        lease_owner: the run of a launch that holds the session's reservation while it is being started. allocatable:
-        what sessions may use of this host, to restore a lost reservation, None if it is not known. amendment: the run
-        that changes the session, None for a repair. archive: keeps the output of removed replicas. awaits_others:
-        whether new replicas have to wait until other hosts know of them.
+        lease_owner: the run of a launch that holds the session's reservation while it is being started.
         """
         require_known(record)
         self.plan = plan = read_plan(record.plan)
@@ -82,10 +95,10 @@ class Context:
         self.state = state
         self.ledger = ledger
         self.record = record
-        self.allocatable = allocatable
-        self.amendment = amendment
-        self.archive = archive
-        self.awaits_others = awaits_others
+        self.allocatable = upkeep.allocatable
+        self.amendment = upkeep.amendment
+        self.archive = upkeep.archive
+        self.awaits_others = upkeep.awaits_others
         self.lease_owner = lease_owner if record.status == PREPARING else None
         self.host = host
         self.session = plan.session
