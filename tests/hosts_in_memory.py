@@ -462,10 +462,10 @@ def stages_in_memory(
 
 
 def verify_in_memory(
-    _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, patience: float = 1, *_given: Any
+    _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, waiting: host_verify.Waiting = host_verify.ALONE
 ) -> list[dict[str, Any]]:
     """Return what works, where peers are waited for."""
-    return list(wait_in_memory(None, plan, plan.on(host), 0, waits=bool(patience)))
+    return list(wait_in_memory(None, plan, plan.on(host), 0, waits=bool(waiting.patience)))
 
 
 def give_up_in_memory(record: Record, _host: str, _nftables: bool) -> list[Step]:
