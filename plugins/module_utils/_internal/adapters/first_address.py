@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Make a replica's session address the one that its programs find, by whichever of the usual methods they use.
+"""Put the address of a replica in its session first, so that programs find it by each of the usual methods.
 
 The engine gives a replica two interfaces: one that leads outwards and one in the session's network. Programs use the
 first address of the machine (``hostname -I``, getifaddrs(3)), whose order is that of the interfaces' numbers, or the
