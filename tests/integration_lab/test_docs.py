@@ -343,7 +343,7 @@ def test_links_lead_somewhere(document: str) -> None:
             continue
         assert path.exists(), f"{document} links to {target}"
         headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
-        slugs = [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+        slugs = [re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings]
         assert not anchor or anchor in slugs, f"{document} links to {target}"
 
 
