@@ -687,7 +687,6 @@ class World:
                 "module": "session_host",
                 "hosts": {host: {} for host in known},
                 "arguments": {"state": "absent", "session_name": name, "asker": asker, "scope": self.scope.told},
-                "of_state": [],
                 "of_role": [],
             }
         ]

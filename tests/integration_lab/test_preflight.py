@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import (
+    Listen,
+    ProbeTask,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import call
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
@@ -160,18 +164,9 @@ def _start(storage: dict[str, str]) -> None:
     """Start on n1 what preflight starts there, without anything that would end it soon."""
     hosts = {host: {"address": ADDRESSES[host], "mtu": 1500, "session_mtu": 1450} for host in ("n1", "n2")}
     settings = {"port": 4789, "ports": [8480, 8489], "encrypted": None, "probe_id": str(uuid.uuid4())}
-    arguments = {
-        "state": "listening",
-        "host": "n1",
-        "token": "t" * 64,
-        "roots": ["/srv"],
-        "plan": {
-            "probe": {"hosts": hosts, "vni": 77, "offsets": [1], "left_out": {}},
-            "storage": {"n1": storage},
-            "settings": settings,
-        },
-    }
-    state = {"step": "listen", "calls": [call("host_preflight", ["n1"], arguments)]}
+    probe = {"hosts": hosts, "vni": 77, "offsets": [1], "left_out": {}}
+    request = Listen(ProbeTask(probe, settings, {"n1": storage}), "t" * 64, "n1", ("/srv",))
+    state = {"step": "listen", "calls": [call({"n1": request}, ())]}
     argv = ["ansible", "-i", str(INVENTORY), "n1", "-m", "cluster_compute.session.session_step", "-a", "verb=preflight"]
     done = subprocess.run(
         [*argv, "-e", json.dumps({"preflight_state": state})],

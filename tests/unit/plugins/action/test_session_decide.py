@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.action import session_decide as action
 from ansible_collections.cluster_compute.session.plugins.action import session_step
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model import calls
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     PENDING,
     QueueTicket,
@@ -216,7 +217,10 @@ def test_a_host_without_a_part_in_a_step_is_skipped() -> None:
 def test_every_call_of_a_verb_is_known() -> None:
     """Some have an action of their own, a call or the action of a module; the others are made as they are."""
     verbs = [path.read_text(encoding="utf-8") for path in Path(schedule.__file__).parent.rglob("*.py")]
-    called = {name for text in verbs for name in re.findall(r'call\(\s*"([a-z_]+)"', text)}
+    classes = {
+        kind.__name__: kind.call for kind in vars(calls).values() if isinstance(kind, type) and hasattr(kind, "call")
+    }
+    called = {classes[name] for text in verbs for name in re.findall(r"\b([A-Z]\w+)\(", text) if name in classes}
     assert {"host_info", "session_host", "session_images", "session_repair", "session_watch"} <= called
     assert called <= set(ARGUMENTS)
     own = {name for name in called if (CHECKOUT / "plugins" / "action" / f"{name}.py").exists()}

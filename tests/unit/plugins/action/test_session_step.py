@@ -37,6 +37,10 @@ def value_of(node: ast.expr, known: dict[str, Any]) -> Any:
         return ()
 
 
+SECOND = {"call": 1, "launch.call": 1, "self.call": 1, "claims.held": 3}
+"""Where a function gets the names of what the role gives."""
+
+
 def names_of_role() -> list[tuple[str, str]]:
     """Return the role and the name of each argument that a call of its verb takes from the role."""
     files = {name: [CORE / f"{Path(code.__file__).stem}.py"] for name, code in VERBS.items()}
@@ -51,9 +55,9 @@ def names_of_role() -> list[tuple[str, str]]:
         for node in (node for tree in trees for node in ast.walk(tree)):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
                 known.update(dict.fromkeys(map(ast.unparse, node.targets), value_of(node.value, known)))
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("call", "claims.held"):
-                given = [*node.args[3:], *(word.value for word in node.keywords if word.arg == "of_role")]
-                found |= {(role, name) for name in value_of(given[-1], known)} if given else set()
+            if isinstance(node, ast.Call) and (place := SECOND.get(ast.unparse(node.func))):
+                given = node.args[place : place + 1]
+                found |= {(role, name) for name in (value_of(given[0], known) if given else known["PLACE"])}
     return sorted(found)
 
 

@@ -683,8 +683,8 @@ def cleanup_actions(
     """Return the actions of hosts for a cleanup (core.verbs.cleanup); nothing if there is nothing to do.
 
     records: to write everywhere. stubs, removals: by host. forget: ids whose tombstones are no longer needed. settled:
-    sessions whose short record may expire; that is done along with the rest, by itself only with *expires*. recorded:
-    by host, the sessions that it had records of when this was decided.
+    sessions whose short record may expire; that is done along with the rest, by itself only with *expires*. recorded,
+    looked: by host, the sessions that it had records of when this was decided, and its clock then.
     """
     removed = {removal.session_id for host_removals in removals.values() for removal in host_removals}
     settled = [key for key in group.settled(cluster) if key not in removed]
@@ -699,4 +699,5 @@ def cleanup_actions(
         "forget": cluster.cleaned,
     }
     is_needed = any(work.values()) or (expires and settled)
-    return {**work, "settled": settled, "recorded": group.recorded} if is_needed else {}
+    told = {"settled": settled, "recorded": group.recorded, "looked": group.looked}
+    return {**work, **told} if is_needed else {}

@@ -7,10 +7,12 @@
 Only the controller reads it. `read_launch_state` and `LaunchState.plain` are the border: what is between is typed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Optional
 
+from .calls import ImageTransfer, WantedImage
+from .claims import Allocatable, Claim
 from .decode import OPTIONAL, decode_known, encode
 from .record import Record
 
@@ -50,7 +52,7 @@ class ChangeState:
     holding: list[str]
     electors: list[str]
     ran: int
-    allocatable: dict[str, Plain]
+    allocatable: dict[str, Allocatable]
     voted: list[str] = field(default_factory=list)
     base: Optional[Base] = None
     is_new: bool = False
@@ -63,10 +65,10 @@ class ChangeState:
 
 @dataclass(frozen=True)
 class HostClaim:
-    """What one host is to hold (`claims.Claim`), and what it may give away (`claims.Allocatable`)."""
+    """What one host is to hold, and what all sessions may use of it."""
 
-    claim: Plain
-    allocatable: Plain
+    claim: Claim
+    allocatable: Allocatable
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Launcher:
     clock. silent: seconds since the host last heard from it, if that is known.
     """
 
-    claim: Plain
+    claim: Claim
     stage: str
     lease_owner: str
     left: float
@@ -89,9 +91,9 @@ class Launcher:
 class Lease:
     """What a host holds for a run, by which it is released."""
 
-    claim: Plain
+    claim: Claim
     lease_owner: str
-    record: Optional[Plain] = field(default=None, metadata=OPTIONAL)
+    record: Optional[Record] = field(default=None, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True)
@@ -115,16 +117,16 @@ class ImageProgress:
 
     needs: list[Plain]
     asks: dict[str, list[str]]
-    pulls: dict[str, list[dict[str, Optional[str]]]]
+    pulls: dict[str, list[WantedImage]]
     round: int
     rounds: int
     progress: str
     loads: list[str]
-    serves: dict[str, Plain]
-    receives: dict[str, Plain]
+    serves: dict[str, ImageTransfer]
+    receives: dict[str, ImageTransfer]
     addresses: dict[str, str]
     ports: list[int]
-    useless: dict[str, list[Plain]]
+    useless: dict[str, list[dict[str, int]]]
     report: list[str]
     missing: dict[str, str]
     passing: list[str]
@@ -206,7 +208,7 @@ class Decision:
     archive: list[str] = field(default_factory=list)
     claims: dict[str, HostClaim] = field(default_factory=dict)
     change: Optional[ChangeState] = None
-    name_claim: Optional[Plain] = None
+    name_claim: Optional[Claim] = None
     launchers: dict[str, Launcher] = field(default_factory=dict)
     changing: dict[str, Lease] = field(default_factory=dict)
     grows_later: bool = False
@@ -329,6 +331,10 @@ class LaunchState(Decision):
             if item.name in found:
                 read[item.name] = (value, found[item.name])
 
+    def forms(self) -> Iterable[tuple[object, object]]:
+        """Return the values that came from plain data, each with that."""
+        return self.__dict__.get(_READ, {}).values()  # type: ignore[no-any-return]
+
     def plain(self) -> Plain:
         """Return its plain data, in which what has not changed is the same object as in what it was read from."""
         read: dict[str, tuple[object, object]] = self.__dict__.get(_READ, {})
@@ -345,7 +351,7 @@ class LaunchState(Decision):
 _READ = "_read"
 _TYPED = (
     *("request", "outcome", "awaited", "waits", "images_so_far", "completed", "failed_record", "before_loss"),
-    *("restores", "claims", "change", "launchers", "changing", "record", "pending", "image_facts"),
+    *("restores", "claims", "change", "launchers", "changing", "record", "pending", "image_facts", "name_claim"),
 )
 """Fields of LaunchState whose values are not plain data."""
 

@@ -10,32 +10,18 @@ ceil(log2((h + n) / h)) rounds: a binomial tree, in which no host ever sends to 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from ..model.calls import ImageTransfer
 from .images import CONTROLLER, Need
 
 
-@dataclass(frozen=True)
-class Transfer:
-    """One image on its way from one host, or from the controller, to another.
-
-    image: its id on the sender. content: what it must contain if its id on the receiver is to be a different one.
-    """
-
-    reference: str
-    image: str
-    sender: str
-    receiver: str
-    content: str = ""
-
-
-def next_round(needs: Sequence[Need], limit: int) -> list[Transfer]:
+def next_round(needs: Sequence[Need], limit: int) -> list[ImageTransfer]:
     """Return the transfers that run in parallel next; none if nothing more can be done.
 
     limit: the most transfers in a round: Ansible runs only so many in parallel. In one round a host sends at most one
     image and receives at most one. The controller sends only images that no host can send, and one at a time.
     """
-    found: list[Transfer] = []
+    found: list[ImageTransfer] = []
     sending: set[str] = set()
     receiving: set[str] = set()
     for need in needs:
@@ -59,10 +45,10 @@ def _sender(need: Need, receiver: str, sending: Collection[str]) -> str | None:
     return sender
 
 
-def _transfer(need: Need, sender: str, receiver: str) -> Transfer:
+def _transfer(need: Need, sender: str, receiver: str) -> ImageTransfer:
     wanted = need.wanted(receiver)
     image = str(need.has.get(sender, wanted))
-    return Transfer(need.reference, image, sender, receiver, "" if image == wanted else need.contents[sender])
+    return ImageTransfer(need.reference, image, sender, receiver, "" if image == wanted else need.contents[sender])
 
 
 def _only_the_controller(need: Need, receiver: str) -> bool:

@@ -21,11 +21,12 @@ from typing import Any
 
 from ..cluster.group import GroupFacts
 from ..model.answers import FactsAnswer, TransferAnswer, read_answers
+from ..model.calls import LookAtHost, Suspect, Transfer
 from ..preflight.pair_check import Pair, judge, next_round
 from ..rules.capacity import hosts_from_facts
 from ..values.errors import CoreError, InvalidInput
 from ..values.resources import parse_cpus, parse_memory
-from .verb import OF_HOST, PLACE, Answers, Call, Outside, State, call, step
+from .verb import OF_HOST, Answers, Outside, State, StepCall, call, step
 
 REFUSED = "Pairs of hosts cannot be checked; no host was touched."
 SESSION = "check-pairs"
@@ -46,7 +47,7 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> 
             state[name] = parse(given[name])
         except ValueError as error:
             raise InvalidInput.single(f"check_pairs_{name}", given[name], str(error)) from error
-    calls = [call("host_info", hosts, {"underlay_address": ""}, of_role=OF_HOST)]
+    calls = [call(dict.fromkeys(hosts, LookAtHost(underlay_address="")), OF_HOST)]
     return {**state, **step("look", "Collect facts of the hosts", "Choose the hosts that take part", calls)}
 
 
@@ -85,8 +86,8 @@ def _find(state: State, _answers: Answers, _outside: Outside) -> State:
     return {**state, **step("find", "Report which replica is here", "Pair the hosts", [_ask(state["chosen"])])}
 
 
-def _ask(hosts: Sequence[str]) -> Call:
-    return call("replica_transfer", hosts, {"session_name": SESSION})
+def _ask(hosts: Sequence[str]) -> StepCall:
+    return call(dict.fromkeys(hosts, Transfer(SESSION)), ())
 
 
 def _found(state: State, answers: Answers, _outside: Outside) -> State:
@@ -102,13 +103,12 @@ def _work(state: State) -> State:
     pairs = next_round(hosts, rounds)
     if not pairs:
         return _judged(state)
-    own = {host: {"peer": state["replicas"][other]} for host, other in pairs}
-    given = {"session_name": SESSION, "size": state["size"], "seconds": SECONDS}
+    own = {host: Transfer(SESSION, state["replicas"][other], state["size"], SECONDS) for host, other in pairs}
     title = f"Test pairs of hosts, round {len(rounds) + 1}"
     return {
         **state,
         "pairs": [list(pair) for pair in pairs],
-        **step("work", title, "Find slow hosts", [call("replica_transfer", own, given)]),
+        **step("work", title, "Find slow hosts", [call(own, ())]),
     }
 
 
@@ -154,10 +154,10 @@ def _proven(state: State, answers: Answers, _outside: Outside) -> State:
     if gone:
         return _with_report({**state, "named": {}, "unclear": [], "gone": gone})
     own = {
-        host: {"reason": f"check_pairs: slow or broken with {len(lines)} other hosts."}
+        host: Suspect(f"check_pairs: slow or broken with {len(lines)} other hosts.")
         for host, lines in state["named"].items()
     }
-    remember = call("host_suspect", own, of_role=PLACE)
+    remember = call(own)
     return {
         **state,
         **step("remember", "Get new sessions only if no other host has room", "Report the result", [remember]),

@@ -7,16 +7,18 @@ more."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..model.answers import Answer
-from ..model.record import ENDED
-from .verb import REMOVAL, Call, State, call, step
+from ..model.calls import KeepRecords, Remove
+from ..model.record import ENDED, Record, read_record
+from .verb import REMOVAL, State, StepCall, call, step
 
 STEP = NAME, TITLE = "cleanup", "Remove objects that no longer have an owner"
-UNOWNED = {"state": "absent", "keep_data": True, "unless_reserved": True}
-"""Arguments with which a host removes parts that no session owns any more."""
+UNOWNED = Remove(keep_data=True, unless_reserved=True)
+"""The call with which a host removes parts that no session owns any more."""
 
 
 def cleanup_step(actions: Mapping[str, Any], then: str) -> State:
@@ -24,24 +26,28 @@ def cleanup_step(actions: Mapping[str, Any], then: str) -> State:
     return step(*STEP, then, calls_for(actions))
 
 
-def calls_for(actions: Mapping[str, Any]) -> list[Call]:
+def calls_for(actions: Mapping[str, Any]) -> list[StepCall]:
     """Return the calls of the step. Another run between its two kinds of calls finds the rest to do.
 
     actions: as returned by cluster.group.
     """
-    records = {
-        # Only hosts with a record of a session need to learn that it has ended.
-        host: {
-            "records": [record for record in actions["records"] if record["status"] not in ENDED or record["id"] in ids]
-            + actions["stubs"].get(host, []),
-            "recorded": ids,
-            "settled": [key for key in actions["settled"] if key in ids],
-        }
+    records = [read_record(record) for record in actions["records"]]
+    stubs = {host: [read_record(record) for record in found] for host, found in actions["stubs"].items()}
+    forget, settled = tuple(actions["forget"]), actions["settled"]
+    keeps = {
+        host: KeepRecords(
+            tuple(
+                [record for record in records if record.status not in ENDED or record.id in ids] + stubs.get(host, [])
+            ),
+            tuple(ids),
+            actions["looked"][host],
+            forget=forget,
+            settled=tuple(key for key in settled if key in ids),
+        )
         for host, ids in actions["recorded"].items()
-        if actions["records"] or actions["forget"] or {*actions["settled"]} & {*ids} or host in actions["stubs"]
+        if records or forget or {*settled} & {*ids} or host in stubs
     }
-    kept = [name for name in REMOVAL if name != "output_size"]
-    calls = [call("session_record", records, {"forget": actions["forget"]}, (), kept)]
+    calls = [call(keeps, [name for name in REMOVAL if name != "output_size"])]
     for number in range(max((len(host_removals) for host_removals in actions["removals"].values()), default=0)):
         removals = {
             host: host_removals[number]
@@ -52,16 +58,24 @@ def calls_for(actions: Mapping[str, Any]) -> list[Call]:
     return calls
 
 
-def _removal(removals: Mapping[str, Mapping[str, Any]]) -> Call:
+def _is_for(record: Record, ids: Collection[str]) -> bool:
+    """Tell whether a host that knows these sessions has to learn of the record; of an end only if it knows it."""
+    return record.status not in ENDED or record.id in ids
+
+
+def _removal(removals: Mapping[str, Mapping[str, Any]]) -> StepCall:
     """Return the call that removes one session from some hosts, unless it was changed there meanwhile."""
     own = {
-        host: {
-            **{key: removal[key] for key in ("session_id", "keep_record", "undo")},
-            **({} if removal["revision"] is None else {"judged_revision": removal["revision"]}),
-        }
+        host: replace(
+            UNOWNED,
+            session_id=removal["session_id"],
+            keep_record=removal["keep_record"],
+            undo=removal["undo"],
+            judged_revision=removal["revision"],
+        )
         for host, removal in removals.items()
     }
-    return call("session_host", own, UNOWNED, (), REMOVAL)
+    return call(own, REMOVAL)
 
 
 def problems_of(answers: Mapping[str, Answer]) -> list[str]:

@@ -18,15 +18,17 @@ No step has the same name as a step of a launch: the progress on the terminal de
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..model.answers import Answer, JobAnswer, OutputAnswer, read_answers
+from ..model.calls import FindOutput, ReadOutput, StartJob, StopJob
 from ..model.output import JobOutcome
 from ..model.record import RUNNING
 from ..rules.job import ENDED, LONGEST, LOST, UNKNOWN, describe, failure_of, plan_job
 from ..rules.output import batch_job, rank_order, shown
 from .logs import choose
-from .verb import PLACE, Answers, Call, Outside, State, call, step
+from .verb import PLACE, Answers, Outside, State, StepCall, call, step
 
 REFUSED = "The job cannot be run; nothing was started."
 TO_START = (*PLACE, "env", "output_size")
@@ -42,7 +44,7 @@ exists."""
 
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
     """Return the first state. given: session_name, resource_group, and request (`rules.job.JobRequest`) without env."""
-    look = call("session_output", hosts)
+    look = call(dict.fromkeys(hosts, FindOutput(given["session_name"])))
     title = "Find the session and its jobs on every host"
     return {"verb": "run_job", **given, "problems": [], **step("look", title, "Decide where the job runs", [look])}
 
@@ -97,29 +99,28 @@ def _planned(state: State, answers: Answers, outside: Outside) -> State:
         "announcement": f"Job {job} {runs} in session {name}, on {', '.join(on)}: {describe(command)}",
     }
     if not request["id"]:
-        what = {key: request[key] for key in ("command", "directory", "user", "timeout", "warn_alone")}
-        arguments = {"session_id": chosen.session_id, "job": job, "on": on, **what}
-        start = call("session_job", {host: {"host": host} for host in state["hosts"]}, arguments, of_role=TO_START)
+        options = {key: request[key] for key in ("directory", "user", "timeout", "warn_alone")}
+        start_job = StartJob(chosen.session_id, job, on, "", tuple(request["command"]), **options)
+        start = call({host: replace(start_job, host=host) for host in state["hosts"]}, TO_START)
         return {**state, **step("run", "Start the command on this host", "Check if the job runs", [start])}
     if request["stop"]:
         return {**state, **step("end", "Stop the job", "See what was stopped", [_stop(state, state["hosts"])])}
     return _read(state)
 
 
-def _stop(state: State, hosts: Iterable[str]) -> Call:
-    arguments = {"state": "stopped", "session_id": state["session_id"], "job": state["job"]}
-    return call("session_job", hosts, arguments, of_role=PLACE)
+def _stop(state: State, hosts: Iterable[str]) -> StepCall:
+    return call(dict.fromkeys(hosts, StopJob(state["session_id"], state["job"])))
 
 
 def _read(state: State) -> State:
-    arguments = {
-        "session_id": state["session_id"],
-        "job": state["job"],
-        "follow_seconds": SHORTEST if state["request"]["detach"] else LONGEST,
-        "width": max(len(f"{replica}/{state['job']}") for replica in state["on"]),
-    }
+    request = ReadOutput(
+        state["session_id"],
+        job=state["job"],
+        follow_seconds=SHORTEST if state["request"]["detach"] else LONGEST,
+        width=max(len(f"{replica}/{state['job']}") for replica in state["on"]),
+    )
     title = "Wait until the job ends if requested, and show its output"
-    read = call("session_output", state["hosts"], arguments, of_role=PLACE)
+    read = call(dict.fromkeys(state["hosts"], request))
     return {**state, **step("read", title, "Find out how it ended", [read])}
 
 

@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..model.answers import SILENCE, OutputAnswer, read_answers
+from ..model.calls import FindOutput, ReadOutput
 from ..model.output import JobCopy, SessionCopy
 from ..model.record import ENDED, PENDING
 from ..rules.access import Asker
 from ..rules.output import BATCH, NO_JOB, batch_job, rank_order, speaker, time_of
 from ..values.errors import InvalidInput
-from .verb import PLACE, Answers, Outside, State, call, step
+from .verb import Answers, Outside, State, call, step
 
 REFUSED = "There are no logs to show."
 
@@ -163,7 +164,7 @@ def _missing(host: str, answer: OutputAnswer) -> str:
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
     """Return the first state. given: session_name, resource_group, and request (`rules.output.LogsRequest`)."""
     title = "Find the sessions with this name on every host"
-    look = call("session_output", hosts)
+    look = call(dict.fromkeys(hosts, FindOutput(given["session_name"])))
     return {"verb": "logs", **given, "notes": [], **step("look", title, "Choose the session", [look])}
 
 
@@ -178,14 +179,14 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     ends = {replica: end for copy in chosen.copies.values() for replica, end in copy.replicas.items()}
     jobs = [chosen.job] if chosen.job else [] if request["job"] else list(chosen.jobs)
     of_jobs = [f"{replica}/{job}" for job in jobs for replica in chosen.jobs[job].on]
-    arguments = {
-        **{key: request[key] for key in ("replicas", "job", "since", "grep", "size", "timestamps")},
-        **({} if request["tail"] is None else {"tail": request["tail"]}),
-        "session_id": chosen.session_id,
-        "follow_seconds": 0 if outside.check_mode else request["follow_seconds"],
-        "width": max(map(len, [*ends, *chosen.members, *request["replicas"], "main1", *of_jobs])),
-    }
-    read = call("session_output", list(chosen.copies), arguments, of_role=PLACE)
+    wanted = ReadOutput(
+        chosen.session_id,
+        tuple(request["replicas"]),
+        follow_seconds=0 if outside.check_mode else request["follow_seconds"],
+        width=max(map(len, [*ends, *chosen.members, *request["replicas"], "main1", *of_jobs])),
+        **{key: request[key] for key in ("job", "since", "grep", "size", "timestamps", "tail")},
+    )
+    read = call(dict.fromkeys(chosen.copies, wanted))
     return {
         **state,
         **step("read", "Read the output on this host", "Find out what is missing", [read]),

@@ -18,13 +18,15 @@ Processes that hosts start here end by themselves, even if the controller does n
 
 from __future__ import annotations
 
-import dataclasses
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..cluster.group import pick
 from ..model.answers import PreflightAnswer, read_answers
+from ..model.calls import EndListening, Examine, Listen, Measure, ProbeTask, Reach, Suspect
+from ..model.decode import decode
 from ..preflight.checks import REQUEST_VARIABLES, Options, Results, judge, plan_probe, storage_probes
 from ..preflight.findings import ERROR
 from ..preflight.matrix import read_measured
@@ -34,7 +36,7 @@ from ..rules.addressing import parse_port_pool
 from ..rules.data import roots_of
 from ..rules.site import HOST_VARIABLES, Settings
 from ..values.errors import InvalidInput
-from .verb import OF_HOST, PLACE, Answers, Outside, State, call, step
+from .verb import OF_HOST, Answers, Outside, State, call, step
 
 REFUSED = "Preflight cannot begin; no host was touched."
 REMEMBER = "Store the problem of a host, or that it has none"
@@ -52,14 +54,10 @@ def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -
         "measured": [],
     }
     options, _settings, inventory = _read(state, outside)
-    arguments = {
-        "state": "examined",
-        "images": options.images,
-        "paths": options.paths,
-        "volumes": options.volumes,
-        "encryption": options.request.encrypted,
-    }
-    own = {host: {"roots": _roots(inventory, host)} for host in hosts}
+    examine = Examine(
+        tuple(options.images), tuple(options.paths), tuple(options.volumes), encryption=options.request.encrypted
+    )
+    own = {host: replace(examine, roots=_roots(inventory, host)) for host in hosts}
     title = "Examine every host"
     return {
         **state,
@@ -67,7 +65,7 @@ def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -
             "examine",
             title,
             "Decide which hosts test each other",
-            [call("host_preflight", own, arguments, of_role=OF_HOST)],
+            [call(own, OF_HOST)],
         ),
     }
 
@@ -110,11 +108,15 @@ def _read(state: State, outside: Outside) -> tuple[Options, Settings, dict[str, 
     return Options.from_variables({**given, **request}), Settings.from_variables(outside.site), inventory
 
 
-def _roots(inventory: Mapping[str, Any], host: str) -> list[str]:
+def _roots(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
     try:
-        return list(roots_of(inventory, host))
+        return tuple(roots_of(inventory, host))
     except InvalidInput:  # a finding reports it
-        return []
+        return ()
+
+
+def _task(state: State) -> ProbeTask:
+    return decode(ProbeTask, state["plan"], "The plan of the test")
 
 
 def _results(state: State, inventory: dict[str, dict[str, Any]]) -> Results:
@@ -141,7 +143,7 @@ def _planned(state: State, outside: Outside) -> State:
     return {
         **state,
         "plan": {
-            "probe": dataclasses.asdict(plan),
+            "probe": asdict(plan),
             "storage": storage_probes(options, results, plan),
             "settings": {
                 "port": settings.vxlan_port,
@@ -159,8 +161,9 @@ def _planned(state: State, outside: Outside) -> State:
 
 def _listen(state: State, outside: Outside) -> State:
     _options, _settings, inventory = _read(state, outside)
-    hosts = {host: {"host": host, "roots": _roots(inventory, host)} for host in state["plan"]["probe"]["hosts"]}
-    listen = call("host_preflight", hosts, {"state": "listening"}, of_state=["plan"], of_role=TOKEN)
+    task = _task(state)
+    hosts = {host: Listen(task, "", host, _roots(inventory, host)) for host in task.probe["hosts"]}
+    listen = call(hosts, TOKEN)
     return {**state, **step("listen", state["ahead"][0], "Learn where each listens", [listen])}
 
 
@@ -172,16 +175,17 @@ def _listening(state: State) -> dict[str, PreflightAnswer]:
 def _reach(state: State, outside: Outside) -> State:
     _options, _settings, inventory = _read(state, outside)
     listening = _listening(state)
+    reach_all = Reach(
+        _task(state),
+        "",
+        ports={host: answer.port for host, answer in listening.items()},
+        udp_ports={host: answer.udp for host, answer in listening.items()},
+    )
     hosts = {
-        host: {"host": host, "roots": _roots(inventory, host), "server": answer.server}
+        host: replace(reach_all, host=host, roots=_roots(inventory, host), server=answer.server or {})
         for host, answer in listening.items()
     }
-    arguments = {
-        "state": "reached",
-        "ports": {host: answer.port for host, answer in listening.items()},
-        "udp_ports": {host: answer.udp for host, answer in listening.items()},
-    }
-    reach = call("host_preflight", hosts, arguments, of_state=["plan"], of_role=TOKEN)
+    reach = call(hosts, TOKEN)
     return {**state, **step("reach", state["ahead"][1], "Check which hosts were reached", [reach])}
 
 
@@ -189,20 +193,12 @@ def _measure(state: State) -> State:
     """Return the next round of the measurement, or the step that ends the probe if none is left."""
     listening = _listening(state)
     if not state["rounds"]:
-        hosts = {host: {"server": answer.server} for host, answer in listening.items()}
-        return {
-            **state,
-            **step(
-                "hear",
-                state["ahead"][-2],
-                "Judge",
-                [call("host_preflight", hosts, {"state": "ended"}, of_role=TOKEN)],
-            ),
-        }
-    ports = {host: answer.port for host, answer in listening.items() if answer.port}
+        hear = {host: EndListening("", answer.server or {}) for host, answer in listening.items()}
+        return {**state, **step("hear", state["ahead"][-2], "Judge", [call(hear, TOKEN)])}
+    ports: dict[str, int | None] = {host: answer.port for host, answer in listening.items() if answer.port}
     pairs = [pair for pair in state["rounds"][0] if pair["from"] in ports and pair["to"] in ports]
-    hosts = {pair["from"]: {"host": pair["from"], "target": pair["to"]} for pair in pairs}
-    measure = call("host_preflight", hosts, {"state": "measured", "ports": ports}, of_state=["plan"], of_role=TOKEN)
+    task = _task(state)
+    measure = call({pair["from"]: Measure(task, "", pair["from"], pair["to"], ports) for pair in pairs}, TOKEN)
     title = state["ahead"][-2 - len(state["rounds"])]
     return {**state, **step("measure", title, "Keep what was measured", [measure])}
 
@@ -223,10 +219,10 @@ def _judged(state: State, outside: Outside) -> State:
     # A problem between two hosts is not held against either of them.
     errors = [finding for finding in findings if finding.severity == ERROR]
     reasons = {host: f"{finding.check}: {finding.found}" for finding in reversed(errors) for host in finding.hosts}
-    own = {host: {"reason": reasons.get(host, "")} for host in results.observed}
+    own = {host: Suspect(reasons.get(host, "")) for host in results.observed}
     return {
         **{key: state[key] for key in ("verb", "hosts", "ahead")},
-        **step("remember", REMEMBER, "Report what was found", [call("host_suspect", own, of_role=PLACE)]),
+        **step("remember", REMEMBER, "Report what was found", [call(own)]),
         "answer": answer_of(findings, results, clocks),
         "table": report(findings, results),
         "problems": problems_of(findings, results, options.strict),

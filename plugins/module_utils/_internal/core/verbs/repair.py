@@ -19,13 +19,14 @@ The playbook gc is a repair that restores nothing, audit one in check mode.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 from ..cluster.group import GroupFacts, cleanup_actions
 from ..cluster.state import ClusterState
 from ..model.answers import Answer, FactsAnswer, RepairAnswer, read_answers
-from ..model.decode import encode
-from ..model.record import ENDED, REPLACE, RUNNING, is_stub, kept_by, stub_of
+from ..model.calls import LookAtHost, Release, Repair, StopJob
+from ..model.decode import decode
+from ..model.record import ENDED, REPLACE, RUNNING, Record, is_stub, kept_by, stub_of
 from ..rules.capacity import allocatable_of, hosts_from_facts
 from ..rules.data import drivers_of, roots_of
 from ..rules.isolation import is_kept_out
@@ -35,7 +36,7 @@ from ..rules.rendezvous import name_hosts
 from ..show.overview import findings
 from ..values.errors import CoreError
 from . import cleanup
-from .verb import PLACE, Answers, Outside, State, call, step
+from .verb import PLACE, Answers, Outside, State, call, given_to, step
 
 REFUSED = "The hosts cannot be judged."
 REPORT = "Put the report together"
@@ -88,7 +89,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _look(hosts: Sequence[str]) -> State:
-    calls = [call("host_info", hosts, {"whole_records": True}, of_role=("accelerators", *PLACE))]
+    calls = [call(dict.fromkeys(hosts, LookAtHost(whole_records=True)), ("accelerators", *PLACE))]
     return step("look", "Collect facts of the hosts", "Evaluate the facts", calls)
 
 
@@ -98,11 +99,14 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         cluster = group.cluster_state(finishes=False)
         cluster.check_names()
         granted = {
-            host.name: {
-                "allocatable": allocatable_of(host).to_dict(),
-                "mount_roots": list(roots_of(group.inventory, host.name)),
-                "volume_drivers": list(drivers_of(group.inventory, host.name)),
-            }
+            host.name: Repair(
+                host.name,
+                session_name=state["session_name"],
+                allocatable=allocatable_of(host),
+                mount_roots=tuple(roots_of(group.inventory, host.name)),
+                volume_drivers=tuple(drivers_of(group.inventory, host.name)),
+                conflicting=tuple(sorted(cluster.conflicts)),
+            )
             for host in hosts_from_facts(group.facts, group.inventory)
         }
     except CoreError as error:
@@ -143,21 +147,20 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         if record.change is not None and record.change.kind == REPLACE and group.unfinished(record)
     }
     state["waiting"] = waiting
-    conflicting = {"conflicting": sorted(cluster.conflicts)} if cluster.conflicts else {}
-    own = {
-        host: {
-            "host": host,
-            **granted[host],
-            "records": records[host],
-            "recorded": group.recorded[host],
-            **({"apart": apart} if (apart := _apart(group, cluster, host)) else {}),
-            **({"waiting": list(waiting)} if waiting else {}),
-            **conflicting,
-        }
-        for host in group.facts
-    }
-    state["public_keys"] = {
+    keys = state["public_keys"] = {
         key: group.public_keys(record) for key, record in cluster.records.items() if record.plan is not None
+    }
+    own = {
+        host: replace(
+            granted[host],
+            records=records[host],
+            recorded=tuple(group.recorded[host]),
+            looked=group.looked[host],
+            apart=tuple(_apart(group, cluster, host)),
+            waiting=tuple(waiting),
+            public_keys=keys,
+        )
+        for host in group.facts
     }
     return {**state, **_repair_step("repair", "Restore missing parts on this host", own)}
 
@@ -190,8 +193,7 @@ def _take_over(state: State, group: GroupFacts, cluster: ClusterState, outside: 
         runs = hosts and all(other not in group.facts or (other, held.claim.session_id) in running for other in hosts)
         if runs or line in lines:
             continue
-        given = {"state": "released", "claim": held.claim.to_dict(), "lease_owner": held.lease_owner, "host": host}
-        calls.append(call("session_host", [host], given, of_role=PLACE))
+        calls.append(call({host: Release(held.claim, held.lease_owner)}))
         lines.append(line)
     title = "Take over from launches that were ended"
     return {**state, "taken_over": lines, **step("takeover" if calls else "", title, "Look again", calls)}
@@ -215,8 +217,7 @@ def _requeue(state: State, group: GroupFacts, cluster: ClusterState, leaving: Ma
             stays.append(f"Session {name} stays: its batch command has not been started on {host}.")
         elif host in group.facts:
             requeued.append(f"{host}: session {name}: stop its batch command, to start again elsewhere")
-            what = {"state": "stopped", "session_id": session_id, "job": batch_job(session_id), "requeue": True}
-            calls.append(call("session_job", [host], what, of_role=PLACE))
+            calls.append(call({host: StopJob(session_id, batch_job(session_id), requeue=True)}))
         else:
             why = group.why_missing.get(host, "It left the resource group.")
             stays.append(
@@ -233,27 +234,26 @@ def _after_requeue(state: State, answers: Answers, _outside: Outside) -> State:
     return {**state, "unremoved": [*state["unremoved"], *failed], **_look(state["known"])}
 
 
-def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) -> State:
-    calls = [call("session_repair", hosts, of_state=["session_name", "public_keys"], of_role=PLACE)]
-    return step(name, title, REPORT, calls)
+def _repair_step(name: str, title: str, hosts: Mapping[str, Repair]) -> State:
+    return step(name, title, REPORT, [call(hosts)])
 
 
-def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict[str, Any]]:
+def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict[str, Record]]:
     """Return by host the records it has to know: its own sessions and waiting ones in full, stubs of others.
 
     A host gets the stub of a session that runs on others only if it is one that knows the name, has a copy already, or
     has no rules that keep its containers out of all sessions. Only hosts that know a session are informed that it has
     ended. Sessions of another resource group are not sent to hosts that do not know them, as no teardown for that group
-    would find them here. A record is put into its plain form once for all hosts.
+    would find them here.
     """
     known = {host: {record.id for record in facts.records} for host, facts in group.facts.items()}
     identities = group.identities
-    found: dict[str, dict[str, Any]] = {host: {} for host in group.facts}
+    found: dict[str, dict[str, Record]] = {host: {} for host in group.facts}
     for key, record in sorted(cluster.records.items()):
         if key in cluster.conflicts:
             continue
         stub = record if is_stub(record) else stub_of(record)
-        whole, plain_stub = encode(kept_by(record, group.known)), encode(stub)
+        whole = kept_by(record, group.known)
         is_own = group.scope.is_own(record)
         is_for_all = record.plan is None and not is_stub(record)
         knows_name = name_hosts(record.name, group.known, identities) if is_own else ()
@@ -265,7 +265,7 @@ def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict
             elif key in known[host] or (
                 group.may_tell(host, record) and (host in knows_name or not is_kept_out(facts, stub))
             ):
-                found[host][key] = plain_stub
+                found[host][key] = stub
     return found
 
 
@@ -309,13 +309,13 @@ def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:
     ]
     if keys == state["public_keys"] and len(waiting) == len(state["waiting"]):
         return {**state, **step("", "", "")}
-    own = {
-        host: {
-            **{key: given[key] for key in (*GRANTED, "host", "conflicting") if key in given},
-            **({"waiting": list(waiting)} if waiting else {}),
-        }
-        for host, given in state["calls"][0]["hosts"].items()
-    }
+    (earlier,) = state["calls"]
+    own: dict[str, Repair] = {}
+    for host in earlier["hosts"]:
+        request = decode(Repair, given_to(earlier, host), "The call to repair")
+        own[host] = replace(
+            request, records={}, recorded=(), apart=(), looked=None, waiting=tuple(waiting), public_keys=keys
+        )
     title = "Distribute keys that had to be made again, and start what waited for other hosts"
     return {**state, "public_keys": keys, **_repair_step("share", title, own)}
 

@@ -24,6 +24,7 @@ from ..cluster.group import GroupFacts, cleanup_actions, waiting_of
 from ..cluster.state import ClusterState
 from ..model import record as records
 from ..model.answers import Answer, FactsAnswer, read_answers
+from ..model.calls import LookAtHost
 from ..model.decode import encode
 from ..model.fields import REPLACE
 from ..model.record import PENDING, RUNNING, QueueTicket, Record
@@ -104,10 +105,10 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 def _look(hosts: Sequence[str], peers_of: Sequence[str] = (), in_full: bool = False) -> State:
     if not peers_of and not in_full:
-        calls = [call("host_info", hosts, {"underlay_address": ""}, of_role=OF_HOST)]
+        calls = [call(dict.fromkeys(hosts, LookAtHost(underlay_address="")), OF_HOST)]
         return step("look", "Collect facts of the hosts", "Go through the queue", calls)
-    arguments = {"underlay_address": "", "whole_records": True, "peers_of": list(peers_of)}
-    calls = [call("host_info", hosts, arguments, of_role=OF_HOST)]
+    look = LookAtHost(underlay_address="", whole_records=True, peers_of=tuple(peers_of))
+    calls = [call(dict.fromkeys(hosts, look), OF_HOST)]
     title = "Ask which other hosts cannot reach the missing ones" if peers_of else "Ask for all that is recorded"
     return step("losses", title, "Go through the queue", calls)
 

@@ -20,12 +20,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..model.answers import FactsAnswer, SessionAnswer, SessionElsewhere, read_answers
-from ..model.record import ENDED, PENDING
+from ..model.calls import KeepRecords, LookAtHost, Remove
+from ..model.decode import encode
+from ..model.record import ENDED, PENDING, Tombstone
 from ..rules.scope import VARIABLE as GROUP
 from ..rules.scope import Scope
 from ..values.errors import printable
 from .cleanup import UNOWNED
-from .verb import PLACE, REMOVAL, Answers, Call, Outside, State, call, step
+from .verb import REMOVAL, Answers, Outside, State, StepCall, call, step
 
 REFUSED = "The session cannot be torn down."
 BY_ID = (*REMOVAL, "keep_record", "undo")
@@ -44,7 +46,7 @@ class Tombstones:
     unreachable, failed: hosts that did not. report: lines for people about those.
     """
 
-    tombstones: list[dict[str, Any]]
+    tombstones: list[Tombstone]
     forget: list[str]
     done: list[str]
     unreachable: list[str]
@@ -56,10 +58,10 @@ class Tombstones:
         """Whether there is anything to record."""
         return bool(self.tombstones or self.forget)
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[StepCall]:
         """Return the calls by which hosts that answer record them."""
-        arguments = {"tombstones": self.tombstones, "forget": self.forget}
-        return [call("session_record", [*self.done, *self.failed], arguments, of_role=PLACE)]
+        request = KeepRecords(tombstones=tuple(self.tombstones), forget=tuple(self.forget))
+        return [call(dict.fromkeys([*self.done, *self.failed], request))]
 
 
 def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] = ()) -> Tombstones:
@@ -73,9 +75,7 @@ def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] 
     known = {session.id: session.name for sessions in done.values() for session in sessions}
     existing = {tombstone.id: tombstone.hosts for name in done for tombstone in answers[name].tombstones}
     later = unreachable + failed
-    tombstones = [
-        {"id": key, "name": known[key], "hosts": later} for key in sorted(known) if later and key not in alive
-    ]
+    tombstones = [Tombstone(key, known[key], tuple(later)) for key in sorted(known) if later and key not in alive]
     reasons: dict[str, list[str]] = {}
     for name in failed:
         reasons.setdefault(answers[name].why_not, []).append(name)
@@ -136,7 +136,7 @@ def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on:
         "forget": [],
         "answers": {},
         **step("remove", "Remove the session's parts on this host", SEE),
-        "calls": [call("session_host", hosts)],
+        "calls": [call(dict.fromkeys(hosts, Remove(session_name)))],
     }
 
 
@@ -180,7 +180,7 @@ def _removed(state: State, outside: Outside) -> State:
     stubs = {key: hosts for key, hosts in _known_by_stubs(answers).items() if found.tombstones}
     if stubs:
         carriers = list(dict.fromkeys(host for hosts in stubs.values() for host in hosts))
-        calls = [call("host_info", carriers, {"session_name": state["session_name"]}, of_role=PLACE)]
+        calls = [call(dict.fromkeys(carriers, LookAtHost(state["session_name"])))]
         title = "See whether it was launched meanwhile"
         return {**state, **step("look", title, SEE, calls)}
     return _remember(state, ())
@@ -234,32 +234,25 @@ def _line_of(session: SessionElsewhere, scope: Scope) -> str:
 
 def _calls_by_id(
     state: State, ids: Sequence[str], answers: Mapping[str, SessionAnswer], outside: Outside
-) -> list[Call]:
+) -> list[StepCall]:
     """Return the calls by which hosts that have answered remove sessions by their ids."""
     asker = None if outside.asker.is_admin else outside.asker.name
-    return [
-        call(
-            "session_host",
-            [host for host, answer in answers.items() if answer.sessions is not None],
-            {"state": "absent", "session_name": state["session_name"], "session_id": key, "asker": asker},
-            of_role=BY_ID,
-        )
-        for key in ids
-    ]
+    hosts = [host for host, answer in answers.items() if answer.sessions is not None]
+    return [call(dict.fromkeys(hosts, Remove(state["session_name"], key, asker)), BY_ID) for key in ids]
 
 
-def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: Outside) -> list[Call]:
+def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: Outside) -> list[StepCall]:
     """Return the calls by which hosts first remove sessions with a tombstone, and then the session itself.
 
     dead: the ids of the former by host. Because of their tombstones the next run removes them, whichever user runs it.
     """
     calls = []
     for number in range(max(map(len, dead.values()))):
-        own = {host: {"session_id": ids[number]} for host, ids in dead.items() if number < len(ids)}
-        calls.append(call("session_host", own, UNOWNED, of_role=PLACE))
+        own = {host: replace(UNOWNED, session_id=ids[number]) for host, ids in dead.items() if number < len(ids)}
+        calls.append(call(own))
     asker = None if outside.asker.is_admin else outside.asker.name
-    again = {"state": "absent", "session_name": session_name, "asker": asker, "scope": outside.scope.told}
-    return [*calls, call("session_host", list(dead), again, of_role=BY_NAME)]
+    again = Remove(session_name, asker=asker, scope=outside.scope.told)
+    return [*calls, call(dict.fromkeys(dead, again), BY_NAME)]
 
 
 def _remember(state: State, alive: Collection[str]) -> State:
@@ -268,7 +261,7 @@ def _remember(state: State, alive: Collection[str]) -> State:
     state = {
         **state,
         "report": [*found.report, *state["elsewhere"]],
-        "tombstones": found.tombstones,
+        "tombstones": encode(found.tombstones),
         "forget": found.forget,
         "answers": {},
     }

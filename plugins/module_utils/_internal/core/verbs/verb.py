@@ -12,17 +12,21 @@ is the title of the decision that *then* follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, TypeVar
 
 from ..cluster.host_names import renamed
+from ..model.calls import Call
+from ..model.decode import encode
 from ..rules.access import ADMIN, Asker
 from ..rules.scope import EVERYTHING, Scope
 
 State = dict[str, Any]
 Answers = Mapping[str, Mapping[str, Any]]
 """The answer of each host that was called in a step; empty for a host that did not answer."""
-Call = dict[str, Any]
+StepCall = dict[str, Any]
+"""One kind of call in a step, as plain data: module, the arguments of each host and of all, what the role gives."""
+C = TypeVar("C", bound=Call)
 PLACE = ("state_directory",)
 """What every call to a host gets of its role (`call`)."""
 OF_HOST = ("underlay_address", "accelerators", *PLACE)
@@ -55,30 +59,68 @@ class Outside:
     scope: Scope = EVERYTHING
 
 
-def call(
-    module: str,
-    hosts: Mapping[str, Mapping[str, Any]] | Iterable[str],
-    arguments: Mapping[str, Any] | None = None,
-    of_state: Sequence[str] = (),
-    of_role: Sequence[str] = (),
-) -> Call:
-    """Return one call of a module on some hosts.
+class Forms:
+    """The plain forms of values that are sent to many hosts: each is made once. known: those that exist already."""
 
-    hosts: by name the arguments for that host alone. arguments: the same for all. of_state: keys of the state that are
-    arguments as well, so that large values are stored once. of_role: arguments that the role's variables give,
-    which may differ from host to host; empty ones are left out.
+    def __init__(self, known: Iterable[tuple[object, object]] = ()) -> None:
+        self._made = {id(value): (value, form) for value, form in known}
+
+    def of(self, value: object) -> object:
+        """Return the plain form of a value, the same object each time."""
+        if value is None or isinstance(value, (str, int, float)):
+            return value
+        if id(value) not in self._made:
+            self._made[id(value)] = (value, self._make(value))
+        return self._made[id(value)][1]
+
+    def _make(self, value: object) -> object:
+        if isinstance(value, (list, tuple)):
+            return [self.of(inner) for inner in value]
+        return {key: self.of(inner) for key, inner in value.items()} if isinstance(value, dict) else encode(value)
+
+
+def call(hosts: Mapping[str, C], of_role: Sequence[str] = PLACE, forms: Forms | None = None) -> StepCall:
+    """Return the part of a step by which some hosts do the same kind of thing.
+
+    hosts: by name the call, of one class for all of them. of_role: fields that the role's variables give, which may
+    differ from host to host; the call's own value stands where a variable is empty. What is the same for all hosts is
+    stored once, and what is the default is not sent. forms: plain forms that exist already.
     """
-    own = {name: dict(hosts[name]) if isinstance(hosts, Mapping) else {} for name in hosts}
-    return {
-        "module": module,
-        "hosts": own,
-        "arguments": dict(arguments or {}),
-        "of_state": list(of_state),
-        "of_role": list(of_role),
-    }
+    requests = list(hosts.values())
+    forms = forms or Forms()
+    own: dict[str, dict[str, Any]] = {host: {} for host in hosts}
+    kind = type(requests[0]) if requests else Call
+    shared: dict[str, Any] = {"state": kind.state} if requests and kind.state else {}
+    for item in fields(kind) if requests else ():  # type: ignore[arg-type]
+        first = getattr(requests[0], item.name)
+        if all(_is_same(getattr(request, item.name), first) for request in requests):
+            if not _is_default(item, first):
+                shared[item.name] = forms.of(first)
+            continue
+        for host, request in hosts.items():
+            if not _is_default(item, value := getattr(request, item.name)):
+                own[host][item.name] = forms.of(value)
+    return {"module": getattr(kind, "call", ""), "hosts": own, "arguments": shared, "of_role": list(of_role)}
 
 
-def step(name: str, title: str, then: str, calls: Sequence[Call] = ()) -> State:
+def _is_same(value: object, other: object) -> bool:
+    return value is other or (isinstance(value, (str, int, float)) and value == other and type(value) is type(other))
+
+
+def _is_default(item: Field[Any], value: object) -> bool:
+    if value is None or value is item.default:
+        return True
+    if isinstance(value, (str, int, float, tuple)):
+        return bool(value == item.default) and type(value) is type(item.default)
+    return item.default_factory is not MISSING and not value
+
+
+def given_to(step_call: StepCall, host: str) -> dict[str, Any]:
+    """Return the plain form of the call to one host."""
+    return {**step_call["arguments"], **step_call["hosts"][host]}
+
+
+def step(name: str, title: str, then: str, calls: Sequence[StepCall] = ()) -> State:
     """Return the part of a state that names the next step."""
     return {"step": name, "title": title, "then": then, "calls": list(calls)}
 
@@ -103,20 +145,7 @@ def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, A
     return [
         (
             step_call["module"],
-            _overtaken_by(
-                state,
-                host,
-                _in_recorded_names(
-                    state,
-                    host,
-                    step_call["module"],
-                    {
-                        **{key: state[key] for key in step_call["of_state"]},
-                        **step_call["arguments"],
-                        **step_call["hosts"][host],
-                    },
-                ),
-            ),
+            _in_recorded_names(state, host, step_call["module"], given_to(step_call, host)),
             step_call["of_role"],
         )
         for step_call in state["calls"]
@@ -141,15 +170,6 @@ def _in_recorded_names(state: Mapping[str, Any], host: str, module: str, argumen
         arguments["records"] = {key: renamed(records[key], names.get(key, {})) for key in records}
     elif records is not None:
         arguments["records"] = [renamed(record, names.get(record["id"], {})) for record in records]
-    return arguments
-
-
-def _overtaken_by(state: Mapping[str, Any], host: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments by which a host detects that a teardown was faster: what it had, and when by its clock."""
-    if "recorded" in arguments and host in state.get("looked", {}):
-        arguments["looked"] = state["looked"][host]
-        if not arguments["recorded"]:
-            del arguments["recorded"]
     return arguments
 
 

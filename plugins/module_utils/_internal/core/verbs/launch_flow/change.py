@@ -28,6 +28,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...model.answers import SessionAnswer, read_answers
+from ...model.calls import Agree, Amend, Remove
 from ...model.claims import ClaimAnswer
 from ...model.decode import encode
 from ...model.launch_state import Base, ChangeState, LaunchState
@@ -36,11 +37,13 @@ from ...model.record import REPLACE, RESIZE, stub_of
 from ...rules.data import WRITES
 from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
 from ...rules.quorum import is_quorum
-from ..verb import PLACE, REMOVAL, Call, call
+from ..verb import REMOVAL, StepCall, given_to
 from . import claims, start
 from .launch import ADVICE, Launch
 
 STEPS = ("reserve", "withhold", "free", "part", "fence", "agree", "apply", "again", "join", "clear")
+KEPT = ("containers", "undecided", "ran", "prove", "patience")
+"""What a host is asked for again if it had another copy of the record."""
 Answers = Mapping[str, SessionAnswer]
 
 
@@ -124,32 +127,36 @@ def after_withhold(launch: Launch) -> LaunchState:
 # ---- changing ------------------------------------------------------------------------------------------------------
 
 
-def _amended(launch: Launch, hosts: Mapping[str, Mapping[str, Any]], whole: bool) -> Call:
+def _amend(launch: Launch, host: str, *, containers: bool = True, undecided: bool = False) -> Amend:
+    """Return the call by which a host takes over the record, without what it needs for that (`_amended`)."""
+    return Amend(host, launch.state.lease_owner, containers=containers, undecided=undecided)
+
+
+def _amended(launch: Launch, hosts: Iterable[Amend], whole: bool) -> StepCall:
     """Return the call by which hosts take over the record. whole: whether they get all of it, and all keys.
 
     Otherwise they have the record before this one, or this one already, and get only the difference.
     """
     state, change = launch.state, _of(launch)
-    known, record = encode(change.before), encode(launch.record)
     # Once for all hosts: with thousands of replicas it takes a while.
-    patch = nothing = {}
+    patch = nothing = None
     if not whole:
+        known, record = encode(change.before), encode(launch.record)
         patch = {**_made_for(known), "changes": difference(known, record)}
         nothing = {**_made_for(record), "changes": {}}
-    own = {}
-    for host, given in hosts.items():
-        own[host] = {
-            **given,
-            "host": host,
-            "recorded": state.recorded[host],
-            "allocatable": change.allocatable[host],
-            **({"change_id": change.id} if host in change.holding else {}),
-        }
-        if not whole:
-            own[host]["patch"] = nothing if host in change.changed else patch
-            own[host]["public_keys"] = change.made
-    of_state = ["lease_owner", *(["record", "public_keys"] if whole else [])]
-    return call("session_host", own, {"state": "amended"}, of_state, ("timeout", *REMOVAL))
+    own = {
+        request.host: replace(
+            request,
+            **launch.knew(request.host),
+            allocatable=change.allocatable[request.host],
+            change_id=change.id if request.host in change.holding else None,
+            record=launch.record if whole else None,
+            patch=nothing if request.host in change.changed else patch,
+            public_keys=state.public_keys if whole else change.made,
+        )
+        for request in hosts
+    }
+    return launch.call(own, ("timeout", *REMOVAL))
 
 
 def _made_for(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,12 +174,12 @@ def _part(launch: Launch) -> LaunchState:
     change = _of(launch)
     after = {replica.name: replica.host for replica in launch.record.replicas}
     losing = {replica.host for replica in change.before.replicas if after.get(replica.name) != replica.host}
-    hosts = {host: {"containers": host not in change.receiving} for host in change.staying if host in losing}
+    hosts = [_amend(launch, host, containers=host not in change.receiving) for host in change.staying if host in losing]
     calls = [_amended(launch, hosts, not _takes_patches(launch))] if hosts else []
     if change.leaving:
         # Their record stays that of the session, until a host that stays has the next one.
-        judged = {"judged_revision": change.before.revision, "unless_reserved": True}
-        calls.append(_given_up(launch, change_id=change.id, **judged))
+        judged = Remove(change_id=change.id, judged_revision=change.before.revision, unless_reserved=True)
+        calls.append(_given_up(launch, judged))
     if not calls:
         return _fence(launch)
     return launch.step("part", "End the replicas that are removed", calls)
@@ -201,12 +208,12 @@ def _unless_missing(launch: Launch, answers: Answers, follow: Callable[[Launch],
 def _fence(launch: Launch) -> LaunchState:
     """Send hosts that stay the new places of replicas, and let go of lost hosts, before anything starts elsewhere."""
     change = _of(launch)
-    undecided = {"undecided": True} if _is_decided_by_witnesses(change) else {}
-    hosts = {
-        host: {"containers": host not in change.receiving, **undecided}
+    undecided = _is_decided_by_witnesses(change)
+    hosts = [
+        _amend(launch, host, containers=host not in change.receiving, undecided=undecided)
         for host in change.staying
         if host not in change.changed
-    }
+    ]
     if not hosts or (change.kind == RESIZE and not change.electors):
         return _agree(launch)
     return launch.step("fence", "Let go of what is lost", [_amended(launch, hosts, not _takes_patches(launch))])
@@ -238,17 +245,13 @@ def _agree(launch: Launch) -> LaunchState:
         return _agreed(launch, ())
     names = state.host_names.get(launch.record.id, {})
     base = change.base or Base(change.before.revision, [*change.before.hosts])
-    arguments = {
-        "state": "agreed",
-        "record": encode(stub_of(launch.record)),
-        "judged_revision": base.revision,
-        "judged_hosts": [names.get(host, host) for host in base.hosts],
-        "change_id": change.id,
+    known = tuple(names.get(host, host) for host in base.hosts)
+    stub = stub_of(launch.record)
+    own = {
+        host: Agree(stub, state.lease_owner, change.id, base.revision, host, known, **launch.knew(host))
+        for host in hosts
     }
-    own = {host: {"recorded": state.recorded[host], "host": host} for host in hosts}
-    title = "Agree on the hosts that the session has"
-    calls = [call("session_host", own, arguments, ["lease_owner"], PLACE)]
-    return launch.step("agree", title, calls)
+    return launch.step("agree", "Agree on the hosts that the session has", [launch.call(own)])
 
 
 def after_agree(launch: Launch) -> LaunchState:
@@ -274,18 +277,18 @@ def _is_decided_by_witnesses(change: ChangeState) -> bool:
 
 def _apply(launch: Launch) -> LaunchState:
     state, change = launch.state, _of(launch)
-    starts = {"prove": True, "patience": start.patience(launch, change.receiving), "ran": change.ran}
-    new = {host: starts for host in change.receiving if host not in change.staying}
-    old = {host: starts for host in change.receiving if host in change.staying}
+    patience = start.patience(launch, change.receiving)
+    starts = [replace(_amend(launch, host), prove=True, patience=patience, ran=change.ran) for host in change.receiving]
+    new = [request for request in starts if request.host not in change.staying]
+    old = [request for request in starts if request.host in change.staying]
     known = [] if _is_decided_by_witnesses(change) else change.changed
-    old.update({host: {} for host in change.staying if host not in [*old, *known]})
+    old += [_amend(launch, host) for host in change.staying if host not in [*change.receiving, *known]]
     calls = [_amended(launch, new, True)] if new else []
     if old:
         calls.append(_amended(launch, old, not _takes_patches(launch)))
-    stubs = {host: {"recorded": state.recorded[host]} for host in state.stub_hosts if host not in change.leaving}
+    stubs = [host for host in state.stub_hosts if host not in change.leaving]
     if stubs:
-        stub = encode(stub_of(launch.record))
-        calls.append(call("session_host", stubs, {"state": "stub", "record": stub}, ["lease_owner"], PLACE))
+        calls.append(start.stubbed(launch, stubs, stub_of(launch.record)))
     if not calls:
         return _applied(launch, {})
     title = "Start what is new, and prove that it works" if change.receiving else "Let go of the replicas that go"
@@ -303,15 +306,15 @@ def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], LaunchStat
     stale = [host for host, answer in launch.answers.items() if answer.stale]
     if not stale:
         return follow(launch, launch.answers)
-    arguments = {
-        host: {key: given[key] for key in ("containers", "undecided", "ran", "prove", "patience") if key in given}
+    again = [
+        Amend(host, state.lease_owner, **{key: given[key] for key in KEPT if key in given})
         for step_call in state.calls
-        for host, given in step_call["hosts"].items()
-        if host in stale
-    }
+        for host in step_call["hosts"]
+        if host in stale and (given := given_to(step_call, host))
+    ]
     others = {host: answer for host, answer in launch.answers.items() if host not in stale}
     state.change = replace(_of(launch), after=state.step, answers=encode(others))
-    return launch.step("again", "Send the whole record to hosts with another copy", [_amended(launch, arguments, True)])
+    return launch.step("again", "Send the whole record to hosts with another copy", [_amended(launch, again, True)])
 
 
 def after_again(launch: Launch) -> LaunchState:
@@ -336,7 +339,7 @@ def _applied(launch: Launch, answers: Answers) -> LaunchState:
         return _failed(launch, missing, displaced)
     late = [host for host, answer in amended.items() if answer.unproven]
     if late:
-        return launch.step("join", "Prove that the new replicas reach the others", [start.verified(late)])
+        return launch.step("join", "Prove that the new replicas reach the others", [start.verified(launch, late)])
     return _clear(launch)
 
 
@@ -351,8 +354,7 @@ def after_join(launch: Launch) -> LaunchState:
 
 def _clear(launch: Launch) -> LaunchState:
     change, hosts = _of(launch), launch.record.plan["hosts"]
-    stub = encode(stub_of(launch.record))
-    calls = [_given_up(launch, record=stub)] if change.leaving else []
+    calls = [_given_up(launch, Remove(record=stub_of(launch.record)))] if change.leaving else []
     # Hosts that are proven with their new replicas have removed by then what they wrote into shared folders.
     writers = [
         host
@@ -366,11 +368,13 @@ def _clear(launch: Launch) -> LaunchState:
     return launch.step("clear", "Remove what is not needed any more", calls) if calls else _done(launch)
 
 
-def _given_up(launch: Launch, **record: Any) -> Call:
+def _given_up(launch: Launch, request: Remove) -> StepCall:
     """Return the call by which hosts give up their part of the session except the record, or replace it by a stub."""
-    arguments = {"state": "absent", "session_id": launch.record.id, "keep_record": True, **record}
-    own = {host: {"recorded": launch.state.recorded[host]} for host in _of(launch).leaving}
-    return call("session_host", own, arguments, (), REMOVAL)
+    own = {
+        host: replace(request, session_id=launch.record.id, keep_record=True, recorded=launch.recorded(host))
+        for host in _of(launch).leaving
+    }
+    return launch.call(own, REMOVAL)
 
 
 def after_clear(launch: Launch) -> LaunchState:

@@ -8,46 +8,62 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ...model.claims import ClaimAnswer
+from ...model.calls import Hold, HoldName, Release
+from ...model.claims import Claim, ClaimAnswer
 from ...rules.ledger import turns_seconds
-from ..verb import PLACE, Call, call
+from ..verb import PLACE, StepCall
 from .launch import Launch
 
 LEASE = ("lease_seconds", *PLACE)
 
 
-def held(launch: Launch, hosts: Iterable[str], turns: Mapping[str, int], of_role: Sequence[str] = ()) -> Call:
+def held(launch: Launch, hosts: Iterable[str], turns: int, of_role: Sequence[str] = ()) -> StepCall:
     """Return the call by which hosts lease their parts. turns: of `turns`. of_role: beyond those of a lease."""
-    state = launch.state
-    own = {host: {**vars(state.claims[host]), "host": host, "recorded": state.recorded[host]} for host in hosts}
-    return call("session_host", own, {"state": "held", **turns}, ["record", "lease_owner"], (*LEASE, *of_role))
+    state, record = launch.state, launch.record
+    own = {
+        host: Hold(
+            state.claims[host].claim,
+            state.claims[host].allocatable,
+            state.lease_owner,
+            record,
+            host,
+            turns_seconds=turns,
+            **launch.knew(host),
+        )
+        for host in hosts
+    }
+    return launch.call(own, (*LEASE, *of_role))
 
 
-def released(launch: Launch, hosts: Iterable[str]) -> Call:
+def released(launch: Launch, hosts: Iterable[str]) -> StepCall:
     """Return the call by which hosts release what they hold, and the files they wrote to prove folders."""
-    own = {host: {"claim": launch.state.claims[host].claim, "host": host} for host in hosts}
-    return call("session_host", own, {"state": "released"}, ["record", "lease_owner"], PLACE)
+    state, record = launch.state, launch.record
+    return launch.call({host: Release(state.claims[host].claim, state.lease_owner, record) for host in hosts})
 
 
-def named(launch: Launch, hosts: Iterable[str], turns: Mapping[str, int]) -> Call:
+def named(launch: Launch, hosts: Iterable[str], turns: int) -> StepCall:
     """Return the call by which hosts lease the name alone.
 
     If two launches run at the same moment, only one gets it, whatever places they find.
     """
-    arguments = {"state": "named", "claim": launch.state.name_claim, **turns}
-    return call("session_host", list(hosts), arguments, ["lease_owner"], LEASE)
+    request = HoldName(_name_claim(launch), launch.state.lease_owner, turns_seconds=turns)
+    return launch.call(dict.fromkeys(hosts, request), LEASE)
 
 
-def name_released(launch: Launch, hosts: Iterable[str]) -> Call:
+def name_released(launch: Launch, hosts: Iterable[str]) -> StepCall:
     """Return the call by which hosts release the name."""
-    arguments = {"state": "released", "claim": launch.state.name_claim}
-    return call("session_host", list(hosts), arguments, ["lease_owner"], PLACE)
+    return launch.call(dict.fromkeys(hosts, Release(_name_claim(launch), launch.state.lease_owner)))
 
 
-def turns(launch: Launch, hosts: Collection[str]) -> dict[str, int]:
-    """Return how much longer hosts hold their parts; empty if all are called at once, so that calls stay small."""
-    seconds = turns_seconds(len(hosts), launch.outside.forks)
-    return {"turns_seconds": seconds} if seconds else {}
+def _name_claim(launch: Launch) -> Claim:
+    if launch.state.name_claim is None:
+        raise ValueError("This step needs a name to hold.")
+    return launch.state.name_claim
+
+
+def turns(launch: Launch, hosts: Collection[str]) -> int:
+    """Return for how many seconds longer hosts hold their parts, because not all are called at once."""
+    return turns_seconds(len(hosts), launch.outside.forks)
 
 
 def reasons_of(answers: Mapping[str, ClaimAnswer]) -> list[str]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...model.answers import ImagesAnswer, Moved, sentence
+from ...model.calls import ImageTransfer, WantedImage
 from ...model.decode import encode
 from ...model.facts import HostFacts
 from ...model.launch_state import ImageProgress, LaunchState
-from ...rules.distribution import Transfer, next_round, rounds_left
+from ...rules.distribution import next_round, rounds_left
 from ...rules.images import CONTROLLER, Need
 from ...values.errors import InvalidInput
 from ...values.image_names import registry_of
@@ -108,8 +109,7 @@ class Distribution:
 
     def arrived(self, served: Mapping[str, ImagesAnswer], answers: Mapping[str, ImagesAnswer]) -> None:
         """Record the outcome of the transfers of a round."""
-        for receiver, plain in ({} if self.previous is None else self.previous.receives).items():
-            transfer = Transfer(**plain)
+        for receiver, transfer in ({} if self.previous is None else self.previous.receives).items():
             need = next(known for known in self.needs if known.reference == transfer.reference)
             answer = answers.get(receiver, ImagesAnswer())
             source = served.get(transfer.sender, ImagesAnswer())
@@ -128,7 +128,7 @@ class Distribution:
             if source.server:
                 self.useless.setdefault(transfer.sender, []).append(source.server)
 
-    def _why(self, transfer: Transfer, source: ImagesAnswer, answer: ImagesAnswer) -> str:
+    def _why(self, transfer: ImageTransfer, source: ImagesAnswer, answer: ImagesAnswer) -> str:
         sender, receiver = transfer.sender, transfer.receiver
         if sender == CONTROLLER:
             return f"{receiver} did not get {transfer.reference} from the controller: {answer.why_not}"
@@ -148,7 +148,7 @@ class Distribution:
         """Return what each host does next, and the outcome if nothing is left to do."""
         self._leave_out_silent()
         asks: dict[str, list[str]] = {}
-        pulls: dict[str, list[dict[str, str | None]]] = {}
+        pulls: dict[str, list[WantedImage]] = {}
         for need in self.needs:
             if need.asks is not None:
                 asks.setdefault(need.asks, []).append(need.reference)
@@ -156,8 +156,8 @@ class Distribution:
                 for host in need.lacking:
                     if host in need.problems:
                         continue
-                    pulls.setdefault(host, []).append({"reference": need.reference, "digest": need.digest})
-        transfers: list[Transfer] = []
+                    pulls.setdefault(host, []).append(WantedImage(need.reference, str(need.digest)))
+        transfers: list[ImageTransfer] = []
         rounds = self.round
         if not asks and not pulls:
             transfers = next_round(self.needs, self.limit)
@@ -180,8 +180,8 @@ class Distribution:
             if transfers
             else f"hosts: {len(pulls)}",
             loads=[transfer.receiver for transfer in transfers if transfer.sender == CONTROLLER],
-            serves={transfer.sender: vars(transfer) for transfer in transfers if transfer.sender != CONTROLLER},
-            receives={transfer.receiver: vars(transfer) for transfer in transfers},
+            serves={transfer.sender: transfer for transfer in transfers if transfer.sender != CONTROLLER},
+            receives={transfer.receiver: transfer for transfer in transfers},
             addresses=_addresses(transfers, self.facts),
             ports=list(self.ports),
             useless=self.useless,
@@ -192,7 +192,7 @@ class Distribution:
         )
 
 
-def _addresses(transfers: Sequence[Transfer], facts: Mapping[str, HostFacts]) -> dict[str, str]:
+def _addresses(transfers: Sequence[ImageTransfer], facts: Mapping[str, HostFacts]) -> dict[str, str]:
     """Return by host the address with which it sends and receives, that of its tunnels."""
     hosts = {host for transfer in transfers for host in (transfer.sender, transfer.receiver)} - {CONTROLLER}
     return {host: underlay.address for host in sorted(hosts) if (underlay := facts[host].underlay)}

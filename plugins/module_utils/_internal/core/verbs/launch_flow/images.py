@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...model.answers import ImagesAnswer, read_answers
+from ...model.calls import EndServing, ImageServer, Load, Pull, Receive, Resolve, Serve
 from ...model.decode import encode
 from ...model.facts import read_facts
 from ...model.launch_state import ImageProgress, LaunchState
@@ -19,7 +20,7 @@ from ...model.record import PENDING, Record
 from ...rules.images import joined
 from ...rules.site import Settings
 from ...values.image_names import registry_of
-from ..verb import call
+from ..verb import C
 from . import replacement, undo
 from .distribution import BATCHES, Distribution
 from .launch import Launch
@@ -63,23 +64,23 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Lau
         state.lines, state.saying = found.report, _saying(came)
     progress = found.progress
     if found.asks:
-        asks = {host: {"images": references} for host, references in found.asks.items()}
-        return _step(launch, "ask", "Ask the registry, once for all hosts, which image it is", "resolved", asks)
+        asks = {host: Resolve(tuple(references)) for host, references in found.asks.items()}
+        return _step(launch, "ask", "Ask the registry, once for all hosts, which image it is", asks)
     if found.pulls:
-        pulls = {host: {"pulls": digests} for host, digests in found.pulls.items()}
-        return _step(launch, "pull", f"Pull by digest, in parallel, {progress}", "pulled", pulls)
+        pulls = {host: Pull(tuple(wanted)) for host, wanted in found.pulls.items()}
+        return _step(launch, "pull", f"Pull by digest, in parallel, {progress}", pulls)
     if found.loads:
-        archive = {"archive": state.request.request["image_archive"], "allowed": state.archive}
-        loads = {host: {"transfer": found.receives[host], **archive} for host in found.loads}
+        archive, allowed = str(state.request.request["image_archive"]), tuple(state.archive)
+        loads = {host: Load(found.receives[host], archive, allowed) for host in found.loads}
         title = f"Bring the image from the controller to one host, {progress}"
-        return _step(launch, "load", title, "loaded", loads)
+        return _step(launch, "load", title, loads)
     if found.serves:
         return _serve(launch, {})
     completed = replace(launch.record, plan={**launch.record.plan, "images": found.images})
     if found.useless:
         state.missing, state.completed = found.missing, completed
-        useless = {host: {"servers": servers} for host, servers in found.useless.items()}
-        return _step(launch, "stop", "End servers whose hosts do not come", "ended", useless)
+        useless = {host: EndServing(tuple(servers)) for host, servers in found.useless.items()}
+        return _step(launch, "stop", "End servers whose hosts do not come", useless)
     return _follow(launch, found.missing, completed)
 
 
@@ -90,9 +91,9 @@ def _saying(came: Mapping[str, object]) -> str:
     return "Report who has pulled what" if "pulled" in came else "Report who has got it from whom"
 
 
-def _step(launch: Launch, name: str, title: str, kind: str, hosts: Mapping[str, Any]) -> LaunchState:
+def _step(launch: Launch, name: str, title: str, hosts: Mapping[str, C]) -> LaunchState:
     launch.state.since = launch.outside.now
-    return launch.step(name, title, [call("session_images", hosts, {"state": kind})])
+    return launch.step(name, title, [launch.call(hosts, ())])
 
 
 def _answers(results: Mapping[str, Mapping[str, Any]]) -> dict[str, ImagesAnswer]:
@@ -140,11 +141,9 @@ def _serve(launch: Launch, loaded: Mapping[str, ImagesAnswer]) -> LaunchState:
     """Start the servers before any receiver, so that none waits for a sender whose turn has not come."""
     launch.state.loaded = encode(loaded)
     found = _progress(launch)
-    serves = {
-        host: {"transfer": transfer, "address": found.addresses[host], "ports": found.ports}
-        for host, transfer in found.serves.items()
-    }
-    return _step(launch, "serve", f"Start to serve, {found.progress}", "serving", serves)
+    ports = tuple(found.ports)
+    serves = {host: Serve(transfer, found.addresses[host], "", ports) for host, transfer in found.serves.items()}
+    return _step(launch, "serve", f"Start to serve, {found.progress}", serves)
 
 
 def after_serve(launch: Launch) -> LaunchState:
@@ -152,18 +151,17 @@ def after_serve(launch: Launch) -> LaunchState:
     found, served = _progress(launch), _answers(launch.results)
     launch.state.served = encode(served)
     receives = {
-        host: {
-            "transfer": transfer,
-            "address": found.addresses[transfer["sender"]],
-            "source": found.addresses.get(host),
-            "server": {"port": source.port, "fingerprint": source.fingerprint},
-        }
+        host: Receive(
+            transfer,
+            found.addresses[transfer.sender],
+            ImageServer(source.port, source.fingerprint),
+            "",
+            found.addresses.get(host),
+        )
         for host, transfer in found.receives.items()
-        if host not in found.loads
-        and (source := served.get(transfer["sender"])) is not None
-        and source.port is not None
+        if host not in found.loads and (source := served.get(transfer.sender)) is not None and source.port is not None
     }
-    return _step(launch, "receive", f"Receive, {found.progress}", "received", receives)
+    return _step(launch, "receive", f"Receive, {found.progress}", receives)
 
 
 def after_receive(launch: Launch) -> LaunchState:

@@ -7,14 +7,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import TypedDict
 
 from ...model.answers import A, SessionAnswer, read_answers
-from ...model.decode import encode
+from ...model.calls import KeepRecords, LookAtHost
 from ...model.launch_state import LaunchState, Outcome, Wanted, read_launch_state
 from ...model.record import ERROR, RUNNING, Record, kept_by
 from ...show.launch import PLANNED
-from ..verb import OF_HOST, PLACE, Answers, Call, Outside, State, call, hosts_of, with_unreachable
+from ..verb import OF_HOST, PLACE, Answers, C, Forms, Outside, State, StepCall, call, hosts_of, with_unreachable
 
 ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
 DECIDE = "Decide the next step"
@@ -22,6 +24,13 @@ SAY = "Say what runs where, or why it waits"
 LOOK, PLAN = ("look", "Collect facts of the hosts"), "Plan the session"
 SHORTEST = 0.0
 """The shortest pause, in seconds: a random part of a moment (session_decide)."""
+
+
+class Knew(TypedDict):
+    """Fields of calls: recorded, looked, as of `calls.Hold`."""
+
+    recorded: tuple[str, ...]
+    looked: float | None
 
 
 class Launch:
@@ -60,7 +69,7 @@ class Launch:
         """Whether it has been planned as often as allowed."""
         return self.state.attempt >= self.state.attempts
 
-    def step(self, name: str, title: str, calls: Sequence[Call], then: str = DECIDE) -> LaunchState:
+    def step(self, name: str, title: str, calls: Sequence[StepCall], then: str = DECIDE) -> LaunchState:
         """Return the state with the step that hosts do next."""
         self.state.step, self.state.title, self.state.then, self.state.calls = name, title, then, list(calls)
         return self.state
@@ -126,11 +135,23 @@ class Launch:
         """Return why plans leave hosts out."""
         return [f"{host}: {why}" for host, why in self.state.sick.items()]
 
-    def to_record(self, record: Record, *of_state: str) -> list[Call]:
-        """Return the calls by which all reachable hosts keep a record."""
-        own = {host: {"recorded": self.state.recorded[host]} for host in self.state.reachable}
-        records = [encode(kept_by(record, self.state.known))]
-        return [call("session_record", own, {"records": records}, of_state, PLACE)]
+    def call(self, hosts: Mapping[str, C], of_role: Sequence[str] = PLACE) -> StepCall:
+        """Return the part of a step by which hosts do the same kind of thing (verb.call)."""
+        return call(hosts, of_role, Forms(self.state.forms()))
+
+    def recorded(self, host: str) -> tuple[str, ...]:
+        """Return the ids of the sessions that a host had records of."""
+        return tuple(self.state.recorded[host])
+
+    def knew(self, host: str) -> Knew:
+        """Return what a host compares to detect that a teardown was faster: what it had, and when by its clock."""
+        return {"recorded": self.recorded(host), "looked": self.state.looked.get(host)}
+
+    def to_record(self, record: Record, lease_owner: str | None = None) -> list[StepCall]:
+        """Return the calls by which all reachable hosts keep a record. lease_owner: whose lease of its name ends."""
+        records = (kept_by(record, self.state.known),)
+        own = {host: KeepRecords(records, lease_owner=lease_owner, **self.knew(host)) for host in self.state.reachable}
+        return [self.call(own)]
 
 
 def placed(record: Record | None) -> Record:
@@ -140,18 +161,18 @@ def placed(record: Record | None) -> Record:
     return record
 
 
-def look_call(request: Wanted, hosts: Sequence[str], peers_of: Sequence[str] = ()) -> Call:
+def look_call(request: Wanted, hosts: Sequence[str], peers_of: Sequence[str] = ()) -> StepCall:
     """Return the call by which hosts report their facts. peers_of: sessions whose silent peers they report."""
-    arguments = {
-        **({"peers_of": list(peers_of)} if peers_of else {}),
-        "session_name": request.session_name,
-        "images": request.images,
-        "volumes": request.volumes,
-        "encryption": request.encrypted,
-        "underlay_address": "",
-    }
-    own = {host: {"paths": paths_on(host, request, hosts)} for host in hosts}
-    return call("host_info", own, arguments, of_role=OF_HOST)
+    look = LookAtHost(
+        session_name=request.session_name,
+        images=tuple(request.images),
+        volumes=tuple(request.volumes),
+        encryption=request.encrypted,
+        underlay_address="",
+        peers_of=tuple(peers_of),
+    )
+    own = {host: replace(look, paths=tuple(paths_on(host, request, hosts))) for host in hosts}
+    return call(own, OF_HOST)
 
 
 def paths_on(host: str, request: Wanted, known: Collection[str]) -> list[str]:

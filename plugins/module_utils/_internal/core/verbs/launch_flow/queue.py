@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...model.calls import Watch
 from ...model.claims import Claim
 from ...model.launch_state import LaunchState
 from ...model.record import PENDING
 from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
-from ..verb import PLACE, call
 from . import claims
 from .launch import DECIDE, SAY, Launch, look_call, placed
 
@@ -31,7 +31,7 @@ def keep(launch: Launch, report: Sequence[str]) -> LaunchState:
         return after_queue(launch)
     if not any(knows) and state.named != pending.id and not launch.outside.check_mode:
         return _name(launch)
-    calls = launch.to_record(pending, "lease_owner")
+    calls = launch.to_record(pending, state.lease_owner)
     title = "Keep the request on every host until there is room"
     return launch.step("queue", title, calls, DECIDE if _waits(launch) else SAY)
 
@@ -39,8 +39,8 @@ def keep(launch: Launch, report: Sequence[str]) -> LaunchState:
 def _name(launch: Launch) -> LaunchState:
     """Hold the name before the request is kept under it: of concurrent launches only one waits."""
     state = launch.state
-    state.name_claim = Claim(placed(state.pending).id, state.session_name).to_dict()
-    calls = [claims.named(launch, state.name_hosts, {})]
+    state.name_claim = Claim(placed(state.pending).id, state.session_name)
+    calls = [claims.named(launch, state.name_hosts, 0)]
     return launch.step("name", "Hold the name under which it waits", calls)
 
 
@@ -93,12 +93,10 @@ def after_queue(launch: Launch) -> LaunchState:
     # includes: the pauses between rounds grow, so that a hundred of them fill the whole time.
     state.attempt, state.asked_again, state.sick = 0, 0, {}
     state.rounds, state.waits = state.rounds + 1, state.pending
-    arguments = {
-        "session_name": state.session_name,
-        "rendezvous_key": state.lease_owner,
-        "pause": request.wait_seconds * state.rounds / 5000,
-        "seconds": max(state.wait_until - now, 1),
+    pause, seconds = request.wait_seconds * state.rounds / 5000, max(state.wait_until - now, 1)
+    own = {
+        host: Watch(state.session_name, state.signatures[host], state.lease_owner, seconds, pause)
+        for host in state.reachable
     }
-    own = {host: {"signature": state.signatures[host]} for host in state.reachable}
-    calls = [call("session_watch", own, arguments, (), PLACE), look_call(request, state.reachable)]
+    calls = [launch.call(own), look_call(request, state.reachable)]
     return launch.step("wait", f"Wait until a session gives room back: {state.report[0]}", calls)

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+from ...model.calls import CheckProbes, Remove, WriteProbes
 from ...model.launch_state import LaunchState
-from ..verb import PLACE, REMOVAL, call
+from ..verb import REMOVAL
 from . import hold, undo
 from .launch import Launch, failures_of
 
@@ -19,28 +20,23 @@ def begin(launch: Launch) -> LaunchState:
         return hold.begin(launch)
     if not launch.record.plan["request"]["mounts"] or launch.outside.check_mode:
         return _replace(launch)
-    return _folder_step(launch, "offer", "Write into the folders that hosts share", "probe_written")
-
-
-def _folder_step(launch: Launch, name: str, title: str, kind: str) -> LaunchState:
-    own = {host: {"host": host} for host in launch.state.hosts}
-    calls = [call("session_host", own, {"state": kind}, ["record", "lease_owner"], PLACE)]
-    return launch.step(name, title, calls)
+    own = {host: WriteProbes(launch.record, state.lease_owner, host) for host in state.hosts}
+    return launch.step("offer", "Write into the folders that hosts share", [launch.call(own)])
 
 
 def after_offer(launch: Launch) -> LaunchState:
     """Let hosts read what the others wrote into shared folders; if writing failed, clean up at once."""
     if _folder_failures(launch):
         return after_compare(launch)
-    return _folder_step(launch, "compare", "Read there what the other hosts have written", "probe_checked")
+    own = {host: CheckProbes(launch.record, launch.state.lease_owner, host) for host in launch.state.hosts}
+    return launch.step("compare", "Read there what the other hosts have written", [launch.call(own)])
 
 
 def after_compare(launch: Launch) -> LaunchState:
     """Record which folders are not shared, and remove what was written."""
     launch.state.folder_failures = _folder_failures(launch)
-    arguments = {"state": "absent", "session_id": launch.record.id, "undo": True}
-    calls = [call("session_host", launch.state.hosts, arguments, (), PLACE)]
-    return launch.step("withdraw", "Remove what was written", calls)
+    own = dict.fromkeys(launch.state.hosts, Remove(session_id=launch.record.id, undo=True))
+    return launch.step("withdraw", "Remove what was written", [launch.call(own)])
 
 
 def _folder_failures(launch: Launch) -> list[str]:
@@ -58,9 +54,8 @@ def after_withdraw(launch: Launch) -> LaunchState:
 
 
 def _replace(launch: Launch) -> LaunchState:
-    arguments = {"state": "absent", "session_name": launch.state.session_name}
-    calls = [call("session_host", launch.state.known, arguments, ["lease_owner"], REMOVAL)]
-    return launch.step("replace", "Remove the session that this one replaces", calls)
+    own = dict.fromkeys(launch.state.known, Remove(launch.state.session_name, lease_owner=launch.state.lease_owner))
+    return launch.step("replace", "Remove the session that this one replaces", [launch.call(own, REMOVAL)])
 
 
 def after_replace(launch: Launch) -> LaunchState:

@@ -7,13 +7,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...model.answers import JobAnswer, SessionAnswer, read_answers
+from ...model.calls import KeepStub, Start, StartJob, Verify
 from ...model.launch_state import LaunchState
+from ...model.record import Record
 from ...rules.output import batch_job
 from ...values.start_order import start_waves
-from ..verb import PLACE, Call, call
+from ..verb import PLACE, StepCall
 from . import claims, queue, undo
 from .launch import SAY, Launch, failures_of
 
@@ -28,17 +31,25 @@ def begin(launch: Launch) -> LaunchState:
     state = launch.state
     waves = start_waves({role["name"]: role.get("after", ()) for role in launch.record.request["roles"]})
     is_last = not state.fresh or launch.outside.check_mode or state.wave >= len(waves) - 1
-    own = {host: {"host": host, "recorded": state.recorded[host]} for host in state.hosts}
-    arguments: dict[str, Any] = {"state": "started", "patience": patience(launch, state.hosts)}
+    roles, turns = None, 0
     if not is_last:
-        arguments["roles"] = state.begun_roles = [role for wave in waves[: state.wave + 1] for role in wave]
+        state.begun_roles = [role for wave in waves[: state.wave + 1] for role in wave]
         # The first host that is called now is called again when all have had their turn.
-        arguments.update(claims.turns(launch, state.hosts))
-    calls = [call("session_host", own, arguments, ["record", "lease_owner", "public_keys"], STARTS)]
-    stubs = {host: {"recorded": state.recorded[host]} for host in state.stub_hosts}
-    if stubs and not state.wave:
+        roles, turns = tuple(state.begun_roles), claims.turns(launch, state.hosts)
+    common = Start(
+        launch.record,
+        "",
+        state.lease_owner,
+        state.public_keys,
+        turns_seconds=turns,
+        patience=patience(launch, state.hosts),
+        roles=roles,
+    )
+    own = {host: replace(common, host=host, **launch.knew(host)) for host in state.hosts}
+    calls = [launch.call(own, STARTS)]
+    if state.stub_hosts and not state.wave:
         # At once: the name hosts' lease of the name may run out while roles wait for each other.
-        calls.append(call("session_host", stubs, {"state": "stub"}, ["record", "lease_owner"], PLACE))
+        calls.append(stubbed(launch, state.stub_hosts, launch.record))
     if not is_last:
         return launch.step("begin", f"Start {', '.join(waves[state.wave])}, and wait until that is ready", calls)
     state.promised = launch.running if state.hands_on else None
@@ -59,7 +70,7 @@ def after_begin(launch: Launch) -> LaunchState:
     if not_started := _not_started(launch, late, lambda answer: answer.begun):
         return not_started
     if late:
-        calls = [verified(late, roles=launch.state.begun_roles)]
+        calls = [verified(launch, late, launch.state.begun_roles)]
         return launch.step("ready", "Wait until what this host has started is ready", calls)
     return _next_wave(launch)
 
@@ -83,7 +94,9 @@ def after_start(launch: Launch) -> LaunchState:
     state.replicas = replicas_of(launch.answers)
     if late:
         # Hosts that have seen all their peers do not look again.
-        return launch.step("meet", "Prove that the replicas of this host reach the others", [verified(late)], SAY)
+        return launch.step(
+            "meet", "Prove that the replicas of this host reach the others", [verified(launch, late)], SAY
+        )
     return _started(launch)
 
 
@@ -101,10 +114,15 @@ def _late(launch: Launch) -> list[str]:
     return [host for host in launch.state.hosts if launch.answers[host].unproven]
 
 
-def verified(hosts: Iterable[str], **arguments: Any) -> Call:
-    """Return the call by which hosts prove that what they have started works."""
-    own = {host: {"host": host} for host in hosts}
-    return call("session_host", own, {"state": "verified", **arguments}, ["record"], ("timeout", *PLACE))
+def stubbed(launch: Launch, hosts: Iterable[str], record: Record) -> StepCall:
+    """Return the call by which hosts without a replica keep a stub of the record."""
+    return launch.call({host: KeepStub(record, launch.state.lease_owner, **launch.knew(host)) for host in hosts})
+
+
+def verified(launch: Launch, hosts: Iterable[str], roles: Sequence[str] | None = None) -> StepCall:
+    """Return the call by which hosts prove that what they have started works. roles: that only these are ready."""
+    record, some = launch.record, None if roles is None else tuple(roles)
+    return launch.call({host: Verify(record, host, roles=some) for host in hosts}, ("timeout", *PLACE))
 
 
 def replicas_of(answers: Mapping[str, SessionAnswer]) -> list[dict[str, Any]]:
@@ -151,15 +169,9 @@ def batch(launch: Launch) -> LaunchState:
     """Start the batch command, once in the session's life."""
     record = launch.record
     host = record.replicas[0].host
-    arguments = {
-        "session_id": record.id,
-        "job": batch_job(record.id),
-        "on": {"main1": host},
-        "host": host,
-        "command": record.request["batch_command"],
-        "once": True,
-    }
-    calls = [call("session_job", [host], arguments, (), ("output_size", *PLACE))]
+    command = tuple(record.request["batch_command"])
+    job = StartJob(record.id, batch_job(record.id), {"main1": host}, host, command, once=True)
+    calls = [launch.call({host: job}, ("output_size", *PLACE))]
     return launch.step("batch", "Start the batch command in main1", calls, SAY)
 
 

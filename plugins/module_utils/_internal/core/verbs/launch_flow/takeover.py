@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
+from ...model.calls import Release
 from ...model.launch_state import Awaited, LaunchState
 from ...model.record import PENDING
-from ..verb import PLACE, call
 from .launch import Launch
 
 GRACE = 30
@@ -23,16 +23,10 @@ def await_launch(launch: Launch) -> LaunchState:
     has_ended = all(launch.outside.has_ended(held.lease_owner) for held in launchers.values())
     if has_ended and not launch.is_last:
         # Only the leases: with the records the next look finds what was made, and who removes it.
-        own = {
-            host: {"claim": held.claim, "lease_owner": held.lease_owner, "host": host}
-            for host, held in launchers.items()
-        }
-        some = next(iter(launchers.values()))
-        names = {
-            host: {"claim": some.claim, "lease_owner": some.lease_owner} for host in state.name_hosts if host not in own
-        }
-        calls = [call("session_host", {**own, **names}, {"state": "released"}, (), PLACE)]
-        return launch.step("takeover", "Take over from a launch that was ended", calls)
+        own = {host: Release(held.claim, held.lease_owner) for host, held in launchers.items()}
+        some = next(iter(own.values()))
+        names = {host: some for host in state.name_hosts if host not in own}
+        return launch.step("takeover", "Take over from a launch that was ended", [launch.call({**own, **names})])
     state.attempt -= 1  # a run at work comes to an end, and expired reservations are free
     left = max(held.left for held in launchers.values())
     # A run at work holds its place for longer with each wave of roles.
@@ -53,12 +47,11 @@ def await_launch(launch: Launch) -> LaunchState:
 def take_over_change(launch: Launch) -> LaunchState | None:
     """First release what a stopped change of this session holds; None if there is nothing."""
     ended = {
-        host: {"claim": lease.claim, "lease_owner": lease.lease_owner, "record": lease.record, "host": host}
+        host: Release(lease.claim, lease.lease_owner, lease.record)
         for host, lease in launch.state.changing.items()
         if launch.outside.has_ended(lease.lease_owner)
     }
     if not ended or launch.outside.check_mode or launch.is_last:
         return None
     launch.state.attempt += 1
-    calls = [call("session_host", ended, {"state": "released"}, (), PLACE)]
-    return launch.step("takeover", "Take over from a change that was ended", calls)
+    return launch.step("takeover", "Take over from a change that was ended", [launch.call(ended)])

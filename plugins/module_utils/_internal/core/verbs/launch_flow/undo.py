@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...model.decode import encode
+from ...model.calls import Remove
 from ...model.launch_state import LaunchState
 from ...model.record import ERROR, PENDING, Record, kept_by
 from ...model.record import advance as revise
 from ..teardown import tombstones_for
-from ..verb import PLACE, call
 from .launch import ADVICE, Launch
 
 
@@ -34,21 +33,12 @@ def failed(launch: Launch, failures: list[str], unreachable: list[str]) -> Launc
         )
     if state.hands_on:
         state.promised = ERROR
-    arguments = {
-        "state": "absent",
-        "session_name": name,
-        "session_id": launch.record.id,
-        "keep_record": record is not None,
-        "undo": True,
-    }
-    own: dict[str, dict[str, Any]] = {host: {} for host in state.reachable}
+    own = dict.fromkeys(state.reachable, Remove(name, launch.record.id, keep_record=record is not None, undo=True))
     if record is not None:
         # A session that came from the queue keeps its record and its id. Hosts record its outcome before its parts
         # go, so that no record has the status RUNNING when they are gone.
-        plain = encode(record)
-        own = {host: {"record": plain, "recorded": state.recorded[host]} for host in own}
-    calls = [call("session_host", own, arguments, (), PLACE)]
-    return launch.step("undo", "Remove what this launch has made", calls)
+        own = {host: replace(request, record=record, recorded=launch.recorded(host)) for host, request in own.items()}
+    return launch.step("undo", "Remove what this launch has made", [launch.call(own)])
 
 
 def after_undo(launch: Launch) -> LaunchState:

@@ -14,6 +14,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     FactsAnswer,
     read_answers,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import (
+    KeepRecords,
+    Repair,
+    Start,
+    StopJob,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
     COMMITTED,
     Reservation,
@@ -124,19 +130,18 @@ def test_hosts_that_do_not_answer_are_told_by_the_inventory_s_names() -> None:
 
 def test_hosts_are_told_of_a_session_in_the_names_that_it_was_launched_with() -> None:
     found = pair(node1="h1", h2="h2")
-    record = encode(found.facts["node1"].records[0])
-    own = {name: {"host": name} for name in ("node1", "h2")}
+    record, hosts = found.facts["node1"].records[0], ("node1", "h2")
     calls = [
-        call("session_host", own, {"state": "started"}, ["record"]),
-        call("session_record", own, {"records": [record]}),
-        call("session_repair", own, {"records": {SESSION: record}}),
-        call("session_job", own, {"session_id": SESSION}),
+        call({name: Start(record, name) for name in hosts}),
+        call({name: KeepRecords((record,)) for name in hosts}),
+        call({name: Repair(name, records={SESSION: record}) for name in hosts}),
+        call({name: StopJob(SESSION, "b") for name in hosts}),
     ]
-    state = {**step("start", "", "", calls), "record": record, "host_names": found.host_names}
+    state = {**step("start", "", "", calls), "host_names": found.host_names}
     of_host, of_record, of_repair, of_job = (arguments for _module, arguments, _variables in calls_of(state, "node1"))
     assert of_host["record"] == of_record["records"][0] == of_repair["records"][SESSION] == encode(session())
     assert (of_host["host"], of_repair["host"], of_repair["known_as"]) == ("h1", "node1", {SESSION: "h1"})
-    assert of_job == {"host": "node1", "session_id": SESSION}
+    assert of_job == {"state": "stopped", "job": "b", "session_id": SESSION}
     of_host, _of_record, of_repair, _of_job = (arguments for _module, arguments, _variables in calls_of(state, "h2"))
     assert (of_host["host"], of_repair["host"], "known_as" in of_repair) == ("h2", "h2", False)
 

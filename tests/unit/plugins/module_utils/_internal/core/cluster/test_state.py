@@ -30,7 +30,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.facts import (
     HostFacts,
     Parts,
-    Tombstone,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     ERROR,
@@ -40,6 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     TERMINATED,
     QueueTicket,
     Record,
+    Tombstone,
     advance,
     new_record,
     prepared,

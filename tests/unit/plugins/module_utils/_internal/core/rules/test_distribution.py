@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import ImageTransfer
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.distribution import (
-    Transfer,
     next_round,
     rounds_left,
 )
@@ -38,7 +38,7 @@ def need(have: int, lack: int, name: str = "a:1", archived: bool = False, source
     )
 
 
-def run(needs: list[Need], limit: int, fails: set[tuple[str, str]] | None = None) -> list[list[Transfer]]:
+def run(needs: list[Need], limit: int, fails: set[tuple[str, str]] | None = None) -> list[list[ImageTransfer]]:
     """Play all rounds; return their transfers."""
     rounds = []
     while transfers := next_round(needs, limit):

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import ImageTransfer
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import PinnedImage
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.distribution import (
-    Transfer,
     next_round,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import (
@@ -360,9 +360,9 @@ def test_an_image_goes_from_one_store_to_another(is_new: bool) -> None:
         need.pulled(receiver, None, "no such host")
     need.pulls = False
     assert need.senders("h2") == ["h1"]
-    assert next_round([need], 9) == [Transfer(NAME, ONE, "h1", "h2", CONTENT)]
+    assert next_round([need], 9) == [ImageTransfer(NAME, ONE, "h1", "h2", CONTENT)]
     need.arrived("h2", "h1", "", TWO)
-    assert next_round([need], 9) == [Transfer(NAME, TWO, "h2", "h3")], "that has it as h3 is to have it"
+    assert next_round([need], 9) == [ImageTransfer(NAME, TWO, "h2", "h3")], "that has it as h3 is to have it"
     need.arrived("h3", "h2", "")
     assert (need.lacking, need.pinned().ids) == ([], {"h1": ONE, "h2": TWO, "h3": TWO})
 

@@ -123,7 +123,7 @@ def test_what_comes_to_another_store_has_an_id_of_its_own_there() -> None:
     hosts["h1"]["engine"]["image_store"] = "containerd"
     hosts["h1"]["images"][NAME] = {**hosts["h1"]["images"][NAME], "content": "layers and configuration"}
     launch = Launch(hosts, "never")
-    assert launch.step().receives["h2"]["content"] == "layers and configuration"
+    assert launch.step().receives["h2"].content == "layers and configuration"
     came = {"bytes": 1, "seconds": 0.1, "image": own}
     state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": came})
     assert (state.receives, state.missing) == ({}, {})
