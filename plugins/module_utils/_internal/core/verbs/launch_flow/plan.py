@@ -19,8 +19,8 @@ from ...model.facts import HostFacts
 from ...model.launch_state import ImageFacts, LaunchState
 from ...model.record import RUNNING, Record, is_stub, says_the_same
 from ...model.request import Request
-from ...planning.change import ChangePlanner
-from ...planning.launch import Wish, undetected, warnings_of
+from ...planning.launch import decide, undetected, warnings_of
+from ...planning.planner import Order, Planner, Wish
 from ...rules.access import ADMIN
 from ...rules.isolation import is_kept_out
 from ...rules.site import Settings
@@ -66,7 +66,7 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> LaunchState:
             # A name that is held by remains of another session; collecting facts again shows whether it is.
             state.alone = planner.alone
             return launch.look_again(pause=True)
-        found = planner.decide(state.waits, state.from_queue, state.cleaned_up)
+        found = decide(planner, state.waits, state.from_queue, state.cleaned_up)
     except CoreError as error:
         if state.before_loss:
             return change.restore(launch, str(error).splitlines())
@@ -91,7 +91,7 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> LaunchState:
     return _placed(launch, group) if state.status == "SCHEDULED" else _not_placed(launch, group.unreachable)
 
 
-def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> ChangePlanner:
+def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> Planner:
     """Return the planner of the session. Raises CoreError if the request, or facts of hosts, do not allow it."""
     state, outside, given = launch.state, launch.outside, launch.state.request
     request = Request.from_dict(given.request)
@@ -99,28 +99,25 @@ def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> ChangePlanne
     group = GroupFacts.read(answers, outside.inventory, state.sick, scope)
     if not state.from_queue:
         group.require({*request.hosts} - {*request.excluded_hosts, *state.sick})
-    return ChangePlanner(
-        request,
-        given.owner,
-        given.recreate,
+    wish = Wish(
+        given.min_size,
+        given.replaces,
+        state.displaced,
+        tuple(state.avoid),
+        tuple(state.given_up),
+        state.changes,
+        given.wait,
+        encode(state.restores),
+        given.without_retired,
+    )
+    asker = ADMIN if state.from_queue else outside.asker
+    return Planner(
+        Order(request, given.owner, given.recreate, given.shared_with, asker, wish),
         group,
         Settings.from_variables(outside.site),
         draw=outside.draw,
         read_archive=outside.read_archive,
         run=outside.run,
-        shared_with=given.shared_with,
-        asker=ADMIN if state.from_queue else outside.asker,
-        wish=Wish(
-            given.min_size,
-            given.replaces,
-            state.displaced,
-            tuple(state.avoid),
-            tuple(state.given_up),
-            state.changes,
-            given.wait,
-            encode(state.restores),
-            given.without_retired,
-        ),
         alone=state.alone,
     )
 

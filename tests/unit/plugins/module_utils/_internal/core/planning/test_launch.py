@@ -44,8 +44,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Request,
     parse_request,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.planning.change import (
-    ChangePlanner,
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.planning.launch import (
+    answer_to_queued,
+    decide,
+    run,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.planning.planner import (
+    Order,
+    Planner,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
@@ -91,22 +97,18 @@ def planner(
     asker: Asker = ADMIN,
     settings: Settings | None = None,
     **hosts: dict[str, Any],
-) -> ChangePlanner:
+) -> Planner:
     results: dict[str, dict[str, Any]] = {
         **{name: {"host": facts} for name, facts in hosts.items()},
         **{name: {"unreachable": True} for name in unreachable},
     }
     group = GroupFacts.read(read_answers(FactsAnswer, results), {name: {} for name in results})
-    return ChangePlanner(
-        wanted,
-        owner,
-        False,
+    return Planner(
+        Order(wanted, owner, False, shared_with, asker),
         group,
         settings or Settings(),
         draw=lambda: str(uuid.uuid4()),
         read_archive=lambda request: read_archive(str(request.image_archive)),
-        shared_with=shared_with,
-        asker=asker,
     )
 
 
@@ -124,8 +126,8 @@ def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(st
     record = prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan))
     done = Reservation(claims["h1"], COMMITTED, "boot", None)
     other = Reservation(claims["h2"], stage, "boot", None if stage == COMMITTED else 100.0, "run")
-    answer = planner(wanted, h1=host(started(record), held=[done]), h2=host(record, held=[other], number=2)).run(
-        cleaned_up=True
+    answer = run(
+        planner(wanted, h1=host(started(record), held=[done]), h2=host(record, held=[other], number=2)), cleaned_up=True
     )
     assert (answer["status"], answer["fresh"]) == (status, status == "WAITING")
 
@@ -138,12 +140,12 @@ def remapping(facts: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("given", [{"size": 2}, {"max_size": 2}, {"authorized_keys": KEYS[0]}])
 def test_a_host_whose_replicas_could_not_read_their_keys_is_left_out(given: dict[str, Any]) -> None:
     wanted = request(**given)
-    answer = planner(wanted, h1=remapping(host()), h2=host(number=2)).run(cleaned_up=True)
+    answer = run(planner(wanted, h1=remapping(host()), h2=host(number=2)), cleaned_up=True)
     assert (answer["status"], answer["hosts"]) == ("SCHEDULED", ["h2"])
     with pytest.raises(InvalidInput, match="host h1 is 'not usable for this session': Its engine maps the users"):
-        planner(wanted, h1=remapping(host())).run(cleaned_up=True)
+        run(planner(wanted, h1=remapping(host())), cleaned_up=True)
     full = [Reservation(Claim(SESSION, "other", 1, 2000, 1), COMMITTED, "boot", None)]
-    answer = planner(wanted, h1=remapping(host()), h2=host(held=full, number=2)).run(cleaned_up=True)
+    answer = run(planner(wanted, h1=remapping(host()), h2=host(held=full, number=2)), cleaned_up=True)
     assert answer["status"] == "PENDING"
     assert [line for line in answer["report"] if line.startswith("h1: Its engine maps the users of containers")]
     (entry,), problems = waiting_of([waiting(wanted)], Shares(), typed({"h1": remapping(host()), "h2": host(number=2)}))
@@ -151,7 +153,7 @@ def test_a_host_whose_replicas_could_not_read_their_keys_is_left_out(given: dict
 
 
 def test_a_replica_without_keys_runs_where_users_are_mapped() -> None:
-    assert planner(request(), h1=remapping(host())).run(cleaned_up=True)["hosts"] == ["h1"]
+    assert run(planner(request(), h1=remapping(host())), cleaned_up=True)["hosts"] == ["h1"]
 
 
 @pytest.mark.parametrize("known", ["nothing", "an older one", "the same"])
@@ -167,21 +169,21 @@ def test_what_only_another_host_says_is_compared_with_what_the_site_grants(known
     own = [] if known == "nothing" else [replace(record, revision=1) if known == "an older one" else record]
     launch = planner(wanted, h1=host(record), h2=host(*own, number=2))
     if known == "the same":
-        assert launch.run(cleaned_up=True)["status"] == "SCHEDULED"
+        assert run(launch, cleaned_up=True)["status"] == "SCHEDULED"
         return
     with pytest.raises(InvalidPlan, match="gives sub1 the 'gpu' '/dev/sda' of h2") as error:
-        launch.run(cleaned_up=True)
+        run(launch, cleaned_up=True)
     assert "of h1" not in str(error.value), "what a host has itself it was given by a launch"
 
 
 def test_a_host_whose_default_runtime_has_changed_is_left_out() -> None:
     known = host()
     stale = {**known, "engine": {**known["engine"], "stale_runtime": "Its engine's default runtime is kata."}}
-    answer = planner(request(size=2), h1=stale, h2=host(number=2)).run(cleaned_up=True)
+    answer = run(planner(request(size=2), h1=stale, h2=host(number=2)), cleaned_up=True)
     assert (answer["status"], answer["hosts"]) == ("SCHEDULED", ["h2"])
     with pytest.raises(InvalidInput, match="host h1 is 'not usable for this session': Its engine's default runtime"):
-        planner(request(max_size=2), h1=stale).run(cleaned_up=True)
-    assert planner(request(), h1=stale).run(cleaned_up=True)["hosts"] == ["h1"], "it does not start by the entry"
+        run(planner(request(max_size=2), h1=stale), cleaned_up=True)
+    assert run(planner(request(), h1=stale), cleaned_up=True)["hosts"] == ["h1"], "it does not start by the entry"
 
 
 @pytest.mark.parametrize("changed", ["its keys", "its port as well", "its last key"])
@@ -197,7 +199,7 @@ def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
         "its keys": {"authorized_keys": KEYS},
         "its port as well": {"authorized_keys": KEYS, "ssh_port": 5},
     }
-    answer = planner(request(**settings.get(changed, {})), h1=host(record, held=held)).run(cleaned_up=True)
+    answer = run(planner(request(**settings.get(changed, {})), h1=host(record, held=held)), cleaned_up=True)
     if changed != "its keys":
         assert answer["status"] == "DIFFERENT"
         assert "session_recreate=true" in answer["failure"]
@@ -223,17 +225,17 @@ def test_no_session_is_launched_where_hosts_have_changed_their_names(queued: boo
     here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
     for wanted in (before, request(name="other")):
         with pytest.raises(RenamedHost, match="node1 is h1 in session demo"):
-            planner(wanted, node1=here, h1=host()).decide(None, queued, cleaned_up=False)
+            decide(planner(wanted, node1=here, h1=host()), None, queued, cleaned_up=False)
         for name in ("h1", "node1"):
             hosts: dict[str, Any] = {name: here}
-            found = planner(wanted, **hosts).decide(None, queued, cleaned_up=False)
+            found = decide(planner(wanted, **hosts), None, queued, cleaned_up=False)
             assert (found["status"], found["hosts"]) == ("SCHEDULED", [name])
 
 
 def test_a_port_of_the_site_is_refused_before_anything_is_placed() -> None:
     wanted = request(size=3, ports="4789:9/udp")
     with pytest.raises(InvalidInput, match="4789/udp is one of the site's own"):
-        planner(wanted, h1=host()).decide(None, False, cleaned_up=True)
+        decide(planner(wanted, h1=host()), None, False, cleaned_up=True)
 
 
 def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> None:
@@ -245,7 +247,7 @@ def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> 
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     wanted = request(size=1, cpus="0.5", memory="128m", env={"GREETING": "s3cret"})
-    answer = planner(wanted, h1=host(record, held=held)).run(cleaned_up=True)
+    answer = run(planner(wanted, h1=host(record, held=held)), cleaned_up=True)
     assert answer["status"] == "DIFFERENT"
     assert "session_recreate=true" in answer["failure"]
     assert "256MiB -> 128MiB" in answer["failure"]
@@ -266,21 +268,22 @@ def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     image = {"id": IMAGE, "digests": [], "architecture": "amd64"}
     assert (
-        planner(wanted, h1=host(record, held=held, images={IMAGE: image})).run(cleaned_up=True)["status"] == "SCHEDULED"
+        run(planner(wanted, h1=host(record, held=held, images={IMAGE: image})), cleaned_up=True)["status"]
+        == "SCHEDULED"
     )
     with pytest.raises(InvalidInput, match=r"gone\.tar"):
-        planner(wanted, h1=host(record, held=held, images={IMAGE: None})).run(cleaned_up=True)
+        run(planner(wanted, h1=host(record, held=held, images={IMAGE: None})), cleaned_up=True)
 
 
 def test_one_that_waits_is_launched_in_its_turn() -> None:
     record = waiting(request())
-    assert planner(request(), h1=host(record)).answer_to_queued(record) is None
+    assert answer_to_queued(planner(request(), h1=host(record)), record) is None
     placed = prepared(record, {"session": {"id": SESSION, "name": "train"}, "hosts": {}, "replicas": []})
-    assert planner(request(), h1=host(placed)).answer_to_queued(record) is None
+    assert answer_to_queued(planner(request(), h1=host(placed)), record) is None
 
 
 def test_one_that_was_cancelled_is_not_launched() -> None:
-    answer = planner(request(), h1=host(), h2=host()).answer_to_queued(waiting(request()))
+    answer = answer_to_queued(planner(request(), h1=host(), h2=host()), waiting(request()))
     assert answer is not None
     assert (answer["status"], answer["pending"]) == ("CANCELLED", None)
 
@@ -288,7 +291,7 @@ def test_one_that_was_cancelled_is_not_launched() -> None:
 def test_one_that_has_ended_is_not_launched() -> None:
     record = waiting(request())
     ended = advance(record, ERROR, "x", report=("Its image is gone.",))
-    answer = planner(request(), h1=host(ended)).answer_to_queued(record)
+    answer = answer_to_queued(planner(request(), h1=host(ended)), record)
     assert answer is not None
     assert (answer["status"], answer["pending"]["status"]) == ("REFUSED", ERROR)
     assert "Its image is gone." in answer["report"]
@@ -297,7 +300,7 @@ def test_one_that_has_ended_is_not_launched() -> None:
 def test_one_that_was_asked_for_differently_is_not_launched_as_it_was() -> None:
     record = waiting(request())
     changed = advance(record, PENDING, "x", request=request(priority=5).to_dict())
-    answer = planner(request(), h1=host(changed)).answer_to_queued(record)
+    answer = answer_to_queued(planner(request(), h1=host(changed)), record)
     assert answer is not None
     assert answer["status"] == "CANCELLED"
     assert "request was changed" in answer["report"][1]
@@ -313,11 +316,13 @@ def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str)
         unreachable=["h2"] if known != "damaged" else [],
         h1=host(*copies, damaged=["The record is damaged."] if known == "damaged" else []),
     )
-    answer = looked_at.answer_to_queued(record)
+    answer = answer_to_queued(looked_at, record)
     assert answer is not None
     assert (answer["status"], answer["pending"]) == ("PENDING", encode(record))
     tombstone = [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
-    cancelled = planner(request(priority=5), unreachable=["h2"], h1=host(tombstones=tombstone)).answer_to_queued(record)
+    cancelled = answer_to_queued(
+        planner(request(priority=5), unreachable=["h2"], h1=host(tombstones=tombstone)), record
+    )
     assert cancelled is not None
     assert cancelled["status"] == "CANCELLED"
 
@@ -341,14 +346,14 @@ def test_a_name_of_somebody_else_is_refused_before_anything_is_cleaned_up(wanted
     if waits:
         here = host(waiting(request()))
     with pytest.raises(InvalidInput, match=r"session_name is 'train': It belongs to alice.* You are eve."):
-        planner(wanted, owner="eve", asker=Asker("eve", is_admin=False), h1=here).run(cleaned_up=False)
+        run(planner(wanted, owner="eve", asker=Asker("eve", is_admin=False), h1=here), cleaned_up=False)
     for asker in (Asker("alice", is_admin=False), ADMIN):
-        assert planner(wanted, asker=asker, h1=here).run(cleaned_up=True)["status"] in ("SCHEDULED", "DIFFERENT")
+        assert run(planner(wanted, asker=asker, h1=here), cleaned_up=True)["status"] in ("SCHEDULED", "DIFFERENT")
 
 
 def test_a_name_of_a_session_that_has_ended_is_free() -> None:
     ended = advance(waiting(request()), ERROR, "It failed.")
-    answer = planner(request(), owner="eve", asker=Asker("eve", is_admin=False), h1=host(ended)).run(cleaned_up=True)
+    answer = run(planner(request(), owner="eve", asker=Asker("eve", is_admin=False), h1=host(ended)), cleaned_up=True)
     assert (answer["status"], answer["record"]["owner"]) == ("SCHEDULED", "eve")
 
 
@@ -358,23 +363,23 @@ def test_its_owner_shares_it_with_others_while_it_runs_or_waits(waits: bool) -> 
     if waits:
         record = replace(waiting(request()), shared_with=("bob",))
         here = host(record)
-    answer = planner(request(), shared_with=("carol",), h1=here).run(cleaned_up=True)
+    answer = run(planner(request(), shared_with=("carol",), h1=here), cleaned_up=True)
     assert answer["status"] == "SCHEDULED"
     assert answer["record"]["shared_with"] == ["carol"]
     assert answer["record"]["revision"] > record.revision
-    again = planner(request(), shared_with=("bob",), h1=here).run(cleaned_up=True)
+    again = run(planner(request(), shared_with=("bob",), h1=here), cleaned_up=True)
     assert again["record"]["revision"] == record.revision + waits  # one that waits is prepared
 
 
 @pytest.mark.parametrize("asker", [Asker("bob", is_admin=False), ADMIN], ids=["one it is shared with", "an admin"])
 def test_others_leave_it_its_owners(asker: Asker) -> None:
     record, here = running(request(), shared_with=["bob"])
-    answer = planner(request(), owner=asker.name, asker=asker, h1=here).run(cleaned_up=True)
+    answer = run(planner(request(), owner=asker.name, asker=asker, h1=here), cleaned_up=True)
     assert (answer["record"]["owner"], answer["record"]["shared_with"]) == ("alice", ["bob"])
     assert answer["record"]["revision"] == record.revision
     replacing = planner(request(size=2), owner=asker.name, asker=asker, h1=here)
     replacing.recreate = True
-    made = replacing.run(cleaned_up=True)
+    made = run(replacing, cleaned_up=True)
     assert made["replaces"]
     assert (made["record"]["owner"], made["record"]["shared_with"]) == ("alice", ["bob"])
 
@@ -382,17 +387,17 @@ def test_others_leave_it_its_owners(asker: Asker) -> None:
 def test_nobody_it_is_shared_with_shares_it_with_others_by_naming_its_owner() -> None:
     _record, here = running(request(), shared_with=["bob"])
     given: dict[str, Any] = {"owner": "alice", "shared_with": ("bob", "eve"), "h1": here}
-    found = planner(request(), asker=Asker("bob", is_admin=False), **given).run(cleaned_up=True)
+    found = run(planner(request(), asker=Asker("bob", is_admin=False), **given), cleaned_up=True)
     assert found["record"]["shared_with"] == ["bob"]
     for asker in (Asker("alice", is_admin=False), ADMIN):
-        assert planner(request(), asker=asker, **given).run(cleaned_up=True)["record"]["shared_with"] == ["bob", "eve"]
+        assert run(planner(request(), asker=asker, **given), cleaned_up=True)["record"]["shared_with"] == ["bob", "eve"]
 
 
 @pytest.mark.parametrize("queued", [False, True])
 def test_a_launch_that_has_waited_does_not_share_it_as_it_was_shared_before(queued: bool) -> None:
     before = replace(waiting(request()), shared_with=("bob",))
     now = advance(before, PENDING, "Its request was changed.", shared_with=())
-    found = planner(request(), shared_with=("bob",), h1=host(now)).decide(before, queued, cleaned_up=True)
+    found = decide(planner(request(), shared_with=("bob",), h1=host(now)), before, queued, cleaned_up=True)
     assert (found["status"], found["record"].get("shared_with")) == ("SCHEDULED", None)
 
 
@@ -403,20 +408,20 @@ AT_MOST_5 = Settings.from_variables({"cluster_compute_limits": {"priority": 5}})
 def test_a_priority_beyond_the_limit_is_for_admins_to_give() -> None:
     high = request(priority=6)
     with pytest.raises(InvalidInput, match="session_priority is 6: Group cluster_compute_hosts allows 5 at most"):
-        planner(high, asker=ALICE, settings=AT_MOST_5, h1=host()).run(cleaned_up=True)
-    assert planner(high, settings=AT_MOST_5, h1=host()).run(cleaned_up=True)["status"] == "SCHEDULED"
-    assert planner(request(priority=5), asker=ALICE, settings=AT_MOST_5, h1=host()).run(True)["status"] == "SCHEDULED"
+        run(planner(high, asker=ALICE, settings=AT_MOST_5, h1=host()), cleaned_up=True)
+    assert run(planner(high, settings=AT_MOST_5, h1=host()), cleaned_up=True)["status"] == "SCHEDULED"
+    assert run(planner(request(priority=5), asker=ALICE, settings=AT_MOST_5, h1=host()), True)["status"] == "SCHEDULED"
     with pytest.raises(InvalidInput, match="session_priority is 1: Group cluster_compute_hosts allows 0 at most"):
-        planner(request(priority=1), asker=ALICE, h1=host()).run(cleaned_up=True)
+        run(planner(request(priority=1), asker=ALICE, h1=host()), cleaned_up=True)
 
 
 def test_who_waits_keeps_the_priority_that_an_admin_gave() -> None:
     record = waiting(request(priority=9))
     again = planner(request(priority=9), asker=ALICE, settings=AT_MOST_5, h1=host(record))
-    assert again.run(cleaned_up=True)["status"] == "SCHEDULED"
+    assert run(again, cleaned_up=True)["status"] == "SCHEDULED"
     queued = planner(request(priority=9), asker=ALICE, settings=AT_MOST_5, h1=host(record))
-    assert queued.decide(record, queued=True, cleaned_up=True)["status"] == "SCHEDULED"
+    assert decide(queued, record, queued=True, cleaned_up=True)["status"] == "SCHEDULED"
     changed = planner(request(priority=8), asker=ALICE, settings=AT_MOST_5, h1=host(record))
     changed.recreate = True
     with pytest.raises(InvalidInput, match="session_priority is 8"):
-        changed.run(cleaned_up=True)
+        run(changed, cleaned_up=True)

@@ -34,7 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     started,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.planning.launch import Planner
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.planning import launch as planning
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.ledger import TURN, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.rendezvous import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import launch
@@ -860,7 +860,7 @@ def test_one_from_the_queue_that_is_refused_waits_on_without_a_failure() -> None
 def test_who_is_being_launched_by_another_run_is_asked_for_again_and_left_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Planner, "_current", lambda _self: prepared(waiting_record(), {"hosts": {}}))
+    monkeypatch.setattr(planning, "_current", lambda _planner: prepared(waiting_record(), {"hosts": {}}))
     run = Launch(attempts=2)
     assert (run.answer().step, run.state["pause"]) == ("look", 0)
     outcome = run.answer().state["outcome"]

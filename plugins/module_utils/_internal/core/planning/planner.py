@@ -1,0 +1,266 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""A launch and what is known about it, and the form that all decisions about it have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..cluster.group import GroupFacts
+from ..cluster.state import ClusterState
+from ..model.claims import Claim
+from ..model.decode import encode
+from ..model.fields import REPLACE, WAIT
+from ..model.plan import Plan, read_plan
+from ..model.record import RUNNING, Record
+from ..model.request import Request
+from ..rules.access import ADMIN, Asker
+from ..rules.build import images_of
+from ..rules.capacity import allocatable_of, hosts_from_facts
+from ..rules.images import Need, needs_again
+from ..rules.ledger import claims_of
+from ..rules.placement import Host
+from ..rules.rendezvous import name_hosts
+from ..rules.site import Settings
+
+Archive = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The wishes of a launch for a running session, beyond its request.
+
+    min_size: it may grow by less than requested, to no fewer replicas than this; None: by all or not at all. replaces:
+    whether replicas of lost hosts move to others whatever the request sets. displaced: replicas that are to leave a
+    host, with that host. avoid: hosts that get none. given_up: new replicas that could not be started. changes: the id
+    of the session that this is for, so that another one of its name is not changed. waits: growth without capacity
+    waits for it. restores: the record as it was before lost hosts were replaced, if that could not be finished.
+    without_retired: whether witnesses that left the inventory do not count (`GroupFacts.electors`).
+    """
+
+    min_size: int | None = None
+    replaces: bool = False
+    displaced: Mapping[str, str] = field(default_factory=dict)
+    avoid: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
+    changes: str = ""
+    waits: bool = False
+    restores: Mapping[str, Any] | None = None
+    without_retired: bool = False
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a user orders by a launch. asker: the user who launches. recreate: whether a session with another
+    specification is replaced. shared_with: users who may enter the session."""
+
+    request: Request
+    owner: str
+    recreate: bool
+    shared_with: Sequence[str] = ()
+    asker: Asker = ADMIN
+    wish: Wish = Wish()
+
+
+class Planner:
+    """One launch: everything that is known about it, and the form of the decisions about it.
+
+    problems: of sessions in the queue. has_waited, is_queued: whether the session has waited for capacity, and whether
+    the queue launches it now.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        group: GroupFacts,
+        settings: Settings,
+        *,
+        draw: Callable[[], str],
+        read_archive: Callable[[Request], Archive],
+        run: str = "",
+        alone: Collection[str] = (),
+    ) -> None:
+        """Take the order and the facts of hosts.
+
+        draw: gives a new UUID. read_archive: reads the controller's archive of images, which the request names. run:
+        identifies this run. alone: ids of sessions that were `alone` at an earlier look.
+        """
+        self.request = order.request
+        self.owner = order.owner
+        self.recreate = order.recreate
+        self.shared_with = tuple(order.shared_with)
+        self.asker = order.asker
+        self.wish = order.wish
+        self.run_name = run
+        self.draw = draw
+        self.read_archive = read_archive
+        self.group = group
+        self.facts = group.facts
+        self.settings = settings
+        self.cluster: ClusterState = group.cluster_state()
+        named = {record.id for record in self.cluster.named(self.request.name)}
+        # While a host is unreachable it may be one of theirs by another name.
+        self.alone = sorted(named & self.cluster.alone) if not group.missing else []
+        for session_id in {*self.alone} & {*alone}:
+            self.cluster.forget(session_id)
+        self.problems: list[str] = []
+        self.archive: Archive | None = None
+        self.has_waited = self.is_queued = False
+
+    @property
+    def asks_peers(self) -> list[str]:
+        """Ids of sessions of this name whose hosts have to report their silent peers, before anything else."""
+        return [
+            record.id
+            for record in self.cluster.named(self.request.name)
+            if self.wants_replacement(record) and any(host not in self.facts for host in record.hosts)
+        ]
+
+    def wants_replacement(self, record: Record) -> bool:
+        """Tell whether replicas of a session are to leave lost hosts, by its request or by the user's."""
+        return record.status == RUNNING and (
+            self.wish.replaces or (record.request or {}).get("on_host_loss") == REPLACE
+        )
+
+    def electors(self, current: Record) -> tuple[str, ...]:
+        """Return the hosts of which most have to agree if a running session loses a host."""
+        return self.group.electors(current, self.wish.without_retired)
+
+    def witnesses(self, request: Request, current: Record | None = None) -> tuple[str, ...]:
+        """Return the hosts that decide if hosts of the session are lost: those that know its name and answer now.
+
+        current: the record of the session if it runs already; the witnesses stay the same as long as it does. Witnesses
+        that left the inventory are removed only if they do not decide this change: a host without a copy of the record
+        yet could not agree to what was begun (`GroupFacts.other_witnesses`).
+        """
+        if current is not None and current.witnesses:
+            return self.electors(current)
+        if request.on_host_loss == WAIT:
+            return ()
+        return tuple(name_hosts(request.name, self.facts, self.group.identities))
+
+    def users_of(self, current: Record) -> tuple[str, ...]:
+        """Return the users with whom a session is shared by this launch.
+
+        Other users than its owner leave that as it is, and so does a launch that has waited: its request is older.
+        """
+        is_owner = self.asker.is_admin or self.asker.name == current.owner
+        is_new = is_owner and self.owner == current.owner and not self.has_waited
+        return self.shared_with if is_new else current.shared_with
+
+    def hosts(self, with_tentative: bool) -> list[Host]:
+        """Return the hosts; what the session itself has counts as free. with_tentative: of `hosts_from_facts`."""
+        return hosts_from_facts(self.facts, self.group.inventory, self.request.name, with_tentative)
+
+    def archived_images(self) -> Archive:
+        """Return the content of the controller's archive of images, if one is given. Raises InvalidInput."""
+        if self.request.image_archive is None:
+            return {}
+        if self.archive is None:
+            self.archive = self.read_archive(self.request)
+        return self.archive
+
+    def needs_again(self, plan: Plan) -> list[Need]:
+        """Return how hosts get the images of an existing plan. Raises InvalidInput."""
+        used = images_of(plan.replicas)
+        needs = needs_again(used, self.facts, self.request.image_pull, plan.images)
+        if any(need.fetches for need in needs):  # reading a large compressed archive takes long
+            needs = needs_again(used, self.facts, self.request.image_pull, plan.images, self.archived_images())
+        return needs
+
+    def placed_already(self, record: Record) -> dict[str, Any]:
+        """Return the decision for a session that keeps its places."""
+        plan = read_plan(record.plan)
+        return self.placed(record, plan, self.needs_again(plan), fresh=False, replaces=False)
+
+    def placed(
+        self,
+        record: Record,
+        plan: Plan,
+        needs: list[Need],
+        *,
+        fresh: bool,
+        replaces: bool,
+        pending: Record | None = None,
+    ) -> dict[str, Any]:
+        """Return the decision for a session that has a place for every replica."""
+        session = plan.session
+        allocatable = {host.name: allocatable_of(host) for host in self.hosts(with_tentative=True)}
+        hosts = list(plan.hosts)
+        return self.answer(
+            "SCHEDULED",
+            fresh=fresh,
+            replaces=replaces,
+            hosts=hosts,
+            fetches=[host for host in hosts if any(host in need.fetches for need in needs)],
+            images=[need.to_dict() for need in needs],
+            archive=sorted({image["id"] for image in (self.archive or {}).values()}),
+            claims={
+                name: {"claim": claim.to_dict(), "allocatable": allocatable[name].to_dict()}
+                for name, claim in claims_of(plan).items()
+            },
+            name_claim=Claim(session.id, session.name).to_dict(),
+            record=record,
+            pending=pending,
+            report=[
+                f"Session {session.name} ({session.id}): {session.size} replicas, {session.mode}, "
+                f"on {', '.join(hosts)}."
+            ],
+        )
+
+    def answer(
+        self, status: str, record: Record | None = None, pending: Record | None = None, **values: Any
+    ) -> dict[str, Any]:
+        """Return a decision: with every key, whatever the status."""
+        return {
+            "status": status,
+            "session_name": self.request.name,
+            "lease_owner": f"{self.draw()} {self.run_name}".strip(),
+            "reachable": list(self.facts),
+            "name_hosts": [
+                name
+                for name in name_hosts(self.request.name, self.group.known, self.group.identities)
+                if name in self.facts
+            ],
+            "fresh": True,
+            "replaces": False,
+            "hosts": [],
+            "fetches": [],
+            "images": [],
+            "archive": [],
+            "claims": {},
+            "change": None,
+            "name_claim": None,
+            "launchers": {},
+            "changing": self._changing(),
+            "grows_later": False,
+            "record": encode(record),
+            "pending": encode(pending),
+            "cleanup_actions": None,
+            **values,
+        }
+
+    def _changing(self) -> dict[str, dict[str, Any]]:
+        """Return, by host, the reservations of runs that may still be changing a running session of this name."""
+        running = {record.id: record for record in self.cluster.named(self.request.name) if record.status == RUNNING}
+        return {
+            host: {
+                "claim": lease.claim.to_dict(),
+                "lease_owner": lease.lease_owner,
+                "record": encode(running[lease.claim.amends]),
+            }
+            for host, lease in self.group.launching
+            if lease.claim.amends in running
+        }
+
+
+def difference_of(changes: list[tuple[str, str, str]]) -> dict[str, str]:
+    """Return the changes, each a field with its old and its new value, in the form of Ansible's diff mode."""
+    return {
+        "before": "".join(f"{field}: {old}\n" for field, old, _new in changes),
+        "after": "".join(f"{field}: {new}\n" for field, _old, new in changes),
+    }
