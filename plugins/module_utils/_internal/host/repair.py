@@ -124,7 +124,8 @@ def repair_host(
     """
     engine = Engine.connect(PATIENCE)
     result = Repair()
-    repairer = _Repairer(engine, state, result, public_keys, allocatable, check_mode, looked, waiting, evaluate)
+    told = _Told(public_keys, allocatable, looked, waiting, evaluate)
+    repairer = _Repairer(engine, state, result, told, check_mode)
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
     if session_name is None:
@@ -202,31 +203,27 @@ def _expect_arrivals(record: Record, replicas: Iterable[str], session: SessionDi
             session.expect(name)
 
 
+@dataclass(frozen=True)
+class _Told:
+    """What a controller adds to what is stored on this host, as described by `repair_host`."""
+
+    public_keys: Mapping[str, PublicKeys]
+    allocatable: Allocatable | None
+    looked: float | None
+    waiting: Collection[str]
+    evaluate: Callable[[Record, str], None] | None
+
+
 class _Repairer:
     """Repairs one session after the other and records what was done."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        state: StateDirectory,
-        result: Repair,
-        public_keys: Mapping[str, PublicKeys],
-        allocatable: Allocatable | None,
-        check_mode: bool,
-        looked: float | None,
-        waiting: Collection[str],
-        evaluate: Callable[[Record, str], None] | None,
-    ) -> None:
+    def __init__(self, engine: Engine, state: StateDirectory, result: Repair, told: _Told, check_mode: bool) -> None:
         self.engine = engine
         self.state = state
         self.ledger = LedgerFile(str(state.root), forgiving=True)
         self.result = result
-        self.public_keys = public_keys
-        self.allocatable = allocatable
+        self.told = told
         self.check_mode = check_mode
-        self.looked = looked
-        self.waiting = waiting
-        self.evaluate = evaluate
         self.memberships: dict[str, Membership] = {}
         self.decided: set[str] = set()
 
@@ -287,7 +284,7 @@ class _Repairer:
 
     def was_torn_down(self, record: Record) -> bool:
         """Return whether a session's name was torn down here since the facts were collected."""
-        since = None if self.looked is None else self.looked - LOOK_SECONDS
+        since = None if self.told.looked is None else self.told.looked - LOOK_SECONDS
         return self.ledger.was_removed(record.name, record.id, since, None)
 
     def repair(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> None:
@@ -322,7 +319,7 @@ class _Repairer:
             here = self.state.session(record.id).read_record()
             if here is None or here.revision > record.revision:
                 return  # it was torn down just now, or has ended
-        if self.ledger.was_removed(record.id, record.id, self.looked, None):
+        if self.ledger.was_removed(record.id, record.id, self.told.looked, None):
             return  # its replicas leave this host just now
         own_membership = self.memberships.get(record.id)
         if own_membership is not None and own_membership.is_gone:
@@ -343,12 +340,12 @@ class _Repairer:
 
     def _refuse_more_than_granted(self, record: Record, host: str) -> None:
         """Reject a plan without a copy on this host if it uses more than the site allows."""
-        if self.evaluate is None:
+        if self.told.evaluate is None:
             raise SessionError(
                 "This host has lost its record. A label has one, but nothing is made from that before it was compared "
                 "with what the site grants. Run the repair playbook."
             )
-        self.evaluate(record, host)
+        self.told.evaluate(record, host)
 
     def _give_up(self, record: Record, own_membership: Membership) -> None:
         """Remove this host's part of a session and its record, as other hosts have its replicas and newer data."""
@@ -371,7 +368,7 @@ class _Repairer:
 
     def _hold_back(self, record: Record, host: str, own_membership: Membership) -> None:
         """Make this host reachable for other hosts, so that they can exchange data. Start nothing. Raises HeldBack."""
-        context = Context(self.engine, self.state, self.ledger, record, host, "", Upkeep(self.allocatable))
+        context = Context(self.engine, self.state, self.ledger, record, host, "", Upkeep(self.told.allocatable))
         known = self.state.session(record.id).read_public_keys()
         self._perform(links.early_stages(context, known, self.engine.uses_nftables()))
         running = {
@@ -407,13 +404,13 @@ class _Repairer:
             own, made = make_keys(session, plan, host, False, self.check_mode)
             for name in made:
                 self._did(f"create key {name}", "key", name, None, "made")
-        keys: PublicKeys = {**session.read_public_keys(), **self.public_keys.get(record.id, {}), **own}
+        keys: PublicKeys = {**session.read_public_keys(), **self.told.public_keys.get(record.id, {}), **own}
         self.result.public_keys[record.id] = own
         archive = None if record.change is None else self._archive()
-        waits = record.id in self.waiting
+        waits = record.id in self.told.waiting
         if waits and not self.check_mode:
             _expect_arrivals(record, plan.hosts[host].replicas, session)
-        upkeep = Upkeep(self.allocatable, archive=archive, awaits_others=waits)
+        upkeep = Upkeep(self.told.allocatable, archive=archive, awaits_others=waits)
         context = Context(self.engine, self.state, self.ledger, record, host, "", upkeep)
         self._perform(session_stages(context, keys))
         if archive is not None:
