@@ -28,7 +28,7 @@ from ..rules.obstacles import obstacles, render_obstacles
 from ..rules.placement import Host, Shortfall
 from ..rules.queue import next_number
 from ..values.errors import InvalidInput
-from .planner import Planner, difference_of
+from .planner import Decided, Planner, difference_of
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Wanted:
     changes: list[tuple[str, str, str]]
 
 
-def changed(planner: Planner, current: Record, before: Request, request: Request) -> dict[str, Any]:
+def changed(planner: Planner, current: Record, before: Request, request: Request) -> Decided:
     """Return the decision for a session that is to continue: as it is, or with other replicas or places."""
     plan = validate_plan(current.plan)
     if planner.wish.restores is not None:
@@ -82,7 +82,7 @@ def changed(planner: Planner, current: Record, before: Request, request: Request
     return _in_place(planner, current, wanted)
 
 
-def _in_place(planner: Planner, current: Record, wanted: Wanted) -> dict[str, Any]:
+def _in_place(planner: Planner, current: Record, wanted: Wanted) -> Decided:
     """Return the decision for a session whose replicas all stay."""
     plan, request, changes = wanted.plan, wanted.request, wanted.changes
     refuse_growth(plan, request.max_size or 0)
@@ -114,7 +114,7 @@ def _in_place(planner: Planner, current: Record, wanted: Wanted) -> dict[str, An
     return {**decided, "diff": difference_of(changes)} if changes else decided
 
 
-def _finished(planner: Planner, current: Record, plan: Plan, change: Change, missing: Sequence[str]) -> dict[str, Any]:
+def _finished(planner: Planner, current: Record, plan: Plan, change: Change, missing: Sequence[str]) -> Decided:
     """Return the decision that finishes a change: the same again, in which hosts that have their part do nothing.
 
     missing: replicas that are not in their new places.
@@ -126,7 +126,7 @@ def _finished(planner: Planner, current: Record, plan: Plan, change: Change, mis
     return {**decided, "claims": parts.pop("claims"), "change": {**parts, "before": encode(current)}}
 
 
-def _with_other_replicas(planner: Planner, current: Record, wanted: Wanted) -> dict[str, Any]:
+def _with_other_replicas(planner: Planner, current: Record, wanted: Wanted) -> Decided:
     """Return the decision for a session of which replicas come, go or move, if there is room for them."""
     plan, request, target = wanted.plan, wanted.request, wanted.target
     refuse_growth(plan, max(request.size, request.max_size or 0))
@@ -150,7 +150,7 @@ def _with_other_replicas(planner: Planner, current: Record, wanted: Wanted) -> d
 
 def _in_new_places(
     planner: Planner, current: Record, wanted: Wanted, hosts: Sequence[Host], homes: Mapping[str, str]
-) -> dict[str, Any]:
+) -> Decided:
     """Return the decision for a session whose replicas have found new places. homes: by replica that needs one."""
     plan, target = wanted.plan, wanted.target
     free = {host.name: host.free_devices for host in hosts}
@@ -207,7 +207,7 @@ def _change(planner: Planner, current: Record, wanted: Wanted) -> Change:
     return Change(kind, {name: origin.get(name) for name in homeless})
 
 
-def _restored(planner: Planner, current: Record, plan: Plan, before: Record) -> dict[str, Any]:
+def _restored(planner: Planner, current: Record, plan: Plan, before: Record) -> Decided:
     """Return the decision that gives a session back the hosts that it had, because others could not take over.
 
     The lost host is one of them again: the session waits for it, and the next run gives its part to others. Raises
@@ -222,7 +222,7 @@ def _restored(planner: Planner, current: Record, plan: Plan, before: Record) -> 
     return _as_before(planner, current, plan, before, why)
 
 
-def _taken_back(planner: Planner, current: Record, plan: Plan, before: Record, voted: Sequence[str]) -> dict[str, Any]:
+def _taken_back(planner: Planner, current: Record, plan: Plan, before: Record, voted: Sequence[str]) -> Decided:
     """Return the decision that gives a session back the hosts that it had, one of which was only cut off.
 
     A run that ended has begun to replace it. So that this run cannot continue with that, most witnesses have to
@@ -236,7 +236,7 @@ def _taken_back(planner: Planner, current: Record, plan: Plan, before: Record, v
     return {**decided, "hosts": staying, "change": change}
 
 
-def _as_before(planner: Planner, current: Record, plan: Plan, before: Record, why: str) -> dict[str, Any]:
+def _as_before(planner: Planner, current: Record, plan: Plan, before: Record, why: str) -> Decided:
     record = advance(
         replace(before, revision=current.revision, history=current.history),
         RUNNING,
@@ -286,7 +286,7 @@ def _unplaced(planner: Planner, current: Record, plan: Plan) -> list[str]:
 
 def _no_room(
     planner: Planner, current: Record, wanted: Wanted, short: Shortfall, blocked: Mapping[str, str]
-) -> dict[str, Any]:
+) -> Decided:
     """Return the decision if not all replicas that need a host find one. blocked: `obstacles`."""
     decided = _grown_by_less(planner, current, wanted, short) or _without_unplaced(planner, current, wanted, short)
     if decided is not None:
@@ -311,7 +311,7 @@ def _no_room(
     return planner.answer("PENDING", report=[first, *reasons, "Launch it again when there is room."])
 
 
-def _grown_by_less(planner: Planner, current: Record, wanted: Wanted, short: Shortfall) -> dict[str, Any] | None:
+def _grown_by_less(planner: Planner, current: Record, wanted: Wanted, short: Shortfall) -> Decided | None:
     """Return the decision by which a session grows as far as there is room; None if that is not wished for."""
     plan, request, least = wanted.plan, wanted.request, planner.wish.min_size
     if request.size <= len(plan.replicas) or least is None or short.largest_size <= 0:
@@ -324,7 +324,7 @@ def _grown_by_less(planner: Planner, current: Record, wanted: Wanted, short: Sho
     return None
 
 
-def _without_unplaced(planner: Planner, current: Record, wanted: Wanted, short: Shortfall) -> dict[str, Any] | None:
+def _without_unplaced(planner: Planner, current: Record, wanted: Wanted, short: Shortfall) -> Decided | None:
     """Return the decision that undoes a change whose new replicas never came to be; None if there is none.
 
     It is undone from the first of them on, as they came together and the highest ranks go. Replicas that only lost

@@ -50,7 +50,7 @@ from ..rules.queue import QueueEntry, next_number, schedule_queue
 from ..rules.scope import VARIABLE as GROUP
 from ..values.errors import CoreError, InvalidInput, printable
 from .change import changed
-from .planner import Planner, difference_of
+from .planner import Decided, Planner, difference_of
 
 
 def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
@@ -78,7 +78,7 @@ def undetected(answers: Mapping[str, FactsAnswer]) -> list[str]:
     ]
 
 
-def decide(planner: Planner, waits: Record | None, queued: bool, cleaned_up: bool) -> dict[str, Any]:
+def decide(planner: Planner, waits: Record | None, queued: bool, cleaned_up: bool) -> Decided:
     """Return the decision.
 
     waits: the record of a waiting session as it was last seen, else None. queued: whether the launch comes from the
@@ -95,7 +95,7 @@ def decide(planner: Planner, waits: Record | None, queued: bool, cleaned_up: boo
     return answer
 
 
-def answer_to_queued(planner: Planner, waits: Record) -> dict[str, Any] | None:
+def answer_to_queued(planner: Planner, waits: Record) -> Decided | None:
     """Return the decision if the session that waited is not to be launched, else None.
 
     waits: its record as it was last seen.
@@ -129,7 +129,7 @@ def _may_be_elsewhere(planner: Planner, waits: Record, record: Record | None) ->
     return is_unsure and (record is None or record.revision < waits.revision)
 
 
-def run_queued(planner: Planner, cleaned_up: bool) -> dict[str, Any]:
+def run_queued(planner: Planner, cleaned_up: bool) -> Decided:
     """Return the decision for a session from the queue: one that cannot be launched leaves it."""
     try:
         return run(planner, cleaned_up)
@@ -150,7 +150,7 @@ def run_queued(planner: Planner, cleaned_up: bool) -> dict[str, Any]:
         return planner.answer("REFUSED", report=report, pending=refused)
 
 
-def run(planner: Planner, cleaned_up: bool) -> dict[str, Any]:
+def run(planner: Planner, cleaned_up: bool) -> Decided:
     """Return the decision. cleaned_up: whether unowned parts have been removed already.
 
     Raises InvalidInput, also for a name whose session belongs to another user.
@@ -171,7 +171,7 @@ def run(planner: Planner, cleaned_up: bool) -> dict[str, Any]:
     return _new_plan(planner, None) if current is None else _run_again(planner, current)
 
 
-def _run_again(planner: Planner, current: Record) -> dict[str, Any]:
+def _run_again(planner: Planner, current: Record) -> Decided:
     """Return the decision for a session that exists: it waits or runs."""
     require_known(current)
     before = Request.from_dict(current.request)
@@ -205,7 +205,7 @@ def _was_changed_meanwhile(planner: Planner, current: Record, before: Request) -
     return planner.request not in (before, *growth)
 
 
-def _not_changed(planner: Planner, why: str) -> dict[str, Any]:
+def _not_changed(planner: Planner, why: str) -> Decided:
     return planner.answer("CANCELLED", report=[f"Session {planner.request.name} is not changed.", why])
 
 
@@ -382,7 +382,7 @@ def _why_not_replaced(planner: Planner, record: Record, missing: Sequence[str]) 
     return [f"Its replicas are not given to others: {' '.join(reasons)}"] if reasons else []
 
 
-def _new_plan(planner: Planner, waiting: Record | None, replaced: Record | None = None) -> dict[str, Any]:
+def _new_plan(planner: Planner, waiting: Record | None, replaced: Record | None = None) -> Decided:
     """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
     request, inventory = planner.request, planner.group.inventory
     before = waiting or replaced  # it keeps its owner, whichever user changes its request
@@ -423,7 +423,7 @@ def _check_limits(planner: Planner, owner: str) -> None:
     check_request_against_site(request, planner.settings)
 
 
-def _no_place(planner: Planner, entry: QueueEntry, record: Record, number: int, replaces: bool) -> dict[str, Any]:
+def _no_place(planner: Planner, entry: QueueEntry, record: Record, number: int, replaces: bool) -> Decided:
     """Return the decision for a session that has no place now. replaces: whether it was to replace another one."""
     # Resources that only tentative sessions hold may be free soon: their launches end, one way or the other.
     if _queue_entry(planner, record.id, number, with_tentative=False).placement is not None:
@@ -470,7 +470,7 @@ def _pending(record: Record, number: int, report: list[str]) -> Record:
     return advance(record, PENDING, "There was no room for it.", queue=QueueTicket(number), report=tuple(report))
 
 
-def _refusal(current: Record, owner: str, changes: list[tuple[str, str, str]]) -> dict[str, Any]:
+def _refusal(current: Record, owner: str, changes: list[tuple[str, str, str]]) -> Decided:
     lines = [f"{field}: {old} -> {new}" for field, old, new in changes]
     if current.owner != owner:
         lines.append(f"It was asked for by {printable(current.owner)}.")

@@ -29,6 +29,9 @@ from ..rules.site import Settings
 
 Archive = Mapping[str, Mapping[str, str]]
 
+Decided = dict[str, Any]
+"""A decision in its plain form (`model.launch_state.Decision`)."""
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -172,7 +175,7 @@ class Planner:
             needs = needs_again(used, self.facts, self.request.image_pull, plan.images, self.archived_images())
         return needs
 
-    def placed_already(self, record: Record) -> dict[str, Any]:
+    def placed_already(self, record: Record) -> Decided:
         """Return the decision for a session that keeps its places."""
         plan = read_plan(record.plan)
         return self.placed(record, plan, self.needs_again(plan), fresh=False, replaces=False)
@@ -186,7 +189,7 @@ class Planner:
         fresh: bool,
         replaces: bool,
         pending: Record | None = None,
-    ) -> dict[str, Any]:
+    ) -> Decided:
         """Return the decision for a session that has a place for every replica."""
         session = plan.session
         allocatable = {host.name: allocatable_of(host) for host in self.hosts(with_tentative=True)}
@@ -214,7 +217,7 @@ class Planner:
 
     def answer(
         self, status: str, record: Record | None = None, pending: Record | None = None, **values: Any
-    ) -> dict[str, Any]:
+    ) -> Decided:
         """Return a decision: with every key, whatever the status."""
         return {
             "status": status,
