@@ -169,7 +169,7 @@ class Response:
             raise _failure(error) from error
 
     def _begin_chunk(self, connection: _Connection) -> bool:
-        """Read the size of the next chunk, and tell whether there is one; otherwise this ends the answer."""
+        """Read the size of the next chunk and return whether there is one. If there is none, the answer ends."""
         self._left = _number(connection.line().partition(b";")[0].strip().decode("latin-1"), 16)
         if self._left:
             return True

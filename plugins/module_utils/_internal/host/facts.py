@@ -44,9 +44,9 @@ OF_RUNTIMES = ("runtimes", "default_runtime")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to collect.
+    """The facts that a run needs.
 
-    underlay_address: the one that the inventory sets. encryption: whether to test what encrypted sessions need.
+    underlay_address: the address that the inventory sets. encryption: whether to test what encrypted sessions need.
     ways_in: whether to include what the owner of *session_name* needs to log in. accelerators:
     ``cluster_compute_accelerators``, some of which are detected. peers_of: ids of sessions whose other hosts are
     checked. usage: whether to include the run times of all sessions, not only of *session_name*, if they are recorded.

@@ -125,7 +125,7 @@ def keep_records(
 
 
 def _is_newer(record: Record, found: Record, settles: bool) -> bool:
-    """Return whether *record* replaces the one that was *found* here. settles: as in `keep_records`."""
+    """Return whether *record* replaces the record *found* on this host. settles: as in `keep_records`."""
     if is_stub(record) and says_the_same(found, record):
         return False
     is_rival = settles and is_stub(record) and found.revision == record.revision

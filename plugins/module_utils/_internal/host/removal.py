@@ -36,7 +36,7 @@ from .steps import Stage, Step, perform
 
 @dataclass(frozen=True)
 class Terms:
-    """What of a session stays when it is removed, and what else goes.
+    """The parts of a removed session that stay, and other things that are removed with it.
 
     keep_record: the records stay, and for a stub of a running session also the rules that keep others out of it.
     undo: also removes empty directories and volumes that a failed launch created, and the output of its batch command.
@@ -53,7 +53,7 @@ class Terms:
 
 
 EVERYTHING = Terms()
-"""Everything but data directories and named volumes."""
+"""Terms by which only data directories and named volumes stay."""
 
 
 def removal_stages(

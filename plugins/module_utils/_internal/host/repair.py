@@ -205,7 +205,7 @@ def _expect_arrivals(record: Record, replicas: Iterable[str], session: SessionDi
 
 @dataclass(frozen=True)
 class _Told:
-    """What a controller adds to what is stored on this host, as described by `repair_host`."""
+    """The data that a controller adds to the state of this host, as described by `repair_host`."""
 
     public_keys: Mapping[str, PublicKeys]
     allocatable: Allocatable | None

@@ -132,7 +132,7 @@ def apt_options(dump: Iterable[str]) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a tree comes from: a release of Debian, its mirror, and the packages to install."""
+    """The origin of a tree: a release of Debian, its mirror, and the packages to install."""
 
     release: str
     mirror: str

@@ -74,7 +74,7 @@ def _in_question(hosts: Sequence[str], known: Judgement) -> list[str]:
 
 
 def _join(host: str, others: Iterable[str], free: list[str], found: list[Pair]) -> None:
-    """Let a host work with the first of *others*, if it and one of those are free. Changes *free* and *found*."""
+    """Add a pair of a host and the first free one of *others* to *found*, and remove both from *free*, if possible."""
     partner = next((other for other in others if other in free and other != host), None)
     if host in free and partner is not None:
         found.append((host, partner))

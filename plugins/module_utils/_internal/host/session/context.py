@@ -55,7 +55,7 @@ class Amendment:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """How a session that runs is changed or repaired.
+    """The data to change or repair a session that runs.
 
     allocatable: what sessions may use of this host, to restore a lost reservation, None if it is not known. amendment:
     the run that changes the session, None for a repair. archive: keeps the output of removed replicas. awaits_others:
@@ -69,7 +69,7 @@ class Upkeep:
 
 
 START = Upkeep()
-"""Of a session that is being started."""
+"""The upkeep of a session that is being started."""
 
 
 class Context:
