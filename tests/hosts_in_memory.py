@@ -45,6 +45,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster import (
     state as cluster_state,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import read
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import (
     PlannedSession,
@@ -122,13 +123,13 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
 
 LEASE, DEADLINE = 120, 600
 """Seconds for which a part is held until all have answered, and until the session has to run."""
-CALLS: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
-    "session_host": session_host.call,
-    "session_images": session_images.call,
-    "session_job": session_job.call,
-    "session_output": session_output.call,
-    "session_record": call_of_record.call,
-    "session_repair": session_repair.call,
+CODE: dict[str, Any] = {
+    "session_host": session_host,
+    "session_images": session_images,
+    "session_job": session_job,
+    "session_output": session_output,
+    "session_record": call_of_record,
+    "session_repair": session_repair,
 }
 
 
@@ -346,19 +347,21 @@ class Host(Images, Jobs):
             return _unusable(hung) if module == "host_info" else hung
         if module == "host_info":
             return _unusable(hung) if self.hangs == "engine" else {"host": self.host_info(**given)}
-        defaults = {name: copy(option.get("default")) for name, option in ARGUMENTS[module]["argument_spec"].items()}
-        arguments = {**defaults, "output_size": "0", **given, "state_directory": str(self.root)}
+        own = {"output_size": "0", **given, "state_directory": str(self.root)}
+        arguments = {name: value for name, value in own.items() if name in ARGUMENTS[module]["argument_spec"]}
+        assert given.keys() <= arguments.keys(), given.keys() - arguments.keys()
         if module == "session_images":
-            transfer = arguments["transfer"] or {}
+            transfer = arguments.get("transfer") or {}
             arguments["token"] = (
                 f"{transfer.get('sender')} {transfer.get('receiver')} {transfer.get('image')} {NOW.secret}"
             )
-            if arguments["archive"]:  # it is brought along
+            if arguments.get("archive"):  # it is brought along
                 arguments["archive"] = shutil.copy(self.root.parent / "images.tar", self.root)
         if arguments.get("follow_seconds") == LONGEST:
             self.go_on(ends=True)
         try:
-            return CALLS[module](arguments, False)
+            result: dict[str, Any] = CODE[module].call(read(CODE[module].STATES, arguments), False)
+            return result
         except _Hangs:
             return hung
         except (SessionError, OSError) as error:

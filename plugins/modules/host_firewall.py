@@ -82,7 +82,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(**ARGUMENTS["host_firewall"])
-    module.exit_json(**answer(host_firewall.call, module.params, module.check_mode))
+    module.exit_json(**answer(host_firewall, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

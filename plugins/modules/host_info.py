@@ -321,7 +321,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(**ARGUMENTS["host_info"])
-    module.exit_json(**answer(host_info.call, module.params, module.check_mode))
+    module.exit_json(**answer(host_info, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

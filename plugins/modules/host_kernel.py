@@ -59,7 +59,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(**ARGUMENTS["host_kernel"])
-    module.exit_json(**answer(host_kernel.call, module.params, module.check_mode))
+    module.exit_json(**answer(host_kernel, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

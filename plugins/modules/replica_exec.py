@@ -83,7 +83,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(**ARGUMENTS["replica_exec"])
-    module.exit_json(**answer(replica_exec.call, module.params, module.check_mode))
+    module.exit_json(**answer(replica_exec, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

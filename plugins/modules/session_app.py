@@ -159,7 +159,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(**ARGUMENTS["session_app"])
-    module.exit_json(**answer(session_app.call, module.params, module.check_mode))
+    module.exit_json(**answer(session_app, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -391,7 +391,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(**ARGUMENTS["session_host"])
-    module.exit_json(**answer(session_host.call, module.params, module.check_mode))
+    module.exit_json(**answer(session_host, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -177,7 +177,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(**ARGUMENTS["session_output"])
-    module.exit_json(**answer(session_output.call, module.params, module.check_mode))
+    module.exit_json(**answer(session_output, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

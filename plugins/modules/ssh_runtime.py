@@ -54,7 +54,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(**ARGUMENTS["ssh_runtime"])
-    module.exit_json(**answer(ssh_runtime.call, module.params, module.check_mode))
+    module.exit_json(**answer(ssh_runtime, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Engine,
     EngineError,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import Transfer
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import replica_transfer
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of
@@ -26,8 +27,7 @@ def pair(shared_host: Host) -> Session:
 
 def transfer(session: Session, **given: Any) -> dict[str, Any]:
     # Its host's state has no part in it.
-    arguments = {"session_name": session.name, "peer": "", "size": 1, "seconds": 20, **given}
-    return replica_transfer.call(arguments, False)
+    return replica_transfer.call(Transfer(**{"session_name": session.name, "size": 1, "seconds": 20, **given}), False)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.questions import Echo, Question
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import read_call
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     new_record,
@@ -300,7 +301,8 @@ def test_preflight_tries_the_way(end: End, hosts: None) -> None:
     }
 
     def call(state: str, host: str, **more: Any) -> Mapping[str, Any]:
-        return host_preflight.call({**known, **more, "state": state, "host": host}, False)
+        arguments = {**known, **more, "state": state, "host": host}
+        return host_preflight.call(read_call("host_preflight", arguments), False)
 
     servers: dict[str, Any] = {host: {"server": {}} for host in HOSTS}
     try:

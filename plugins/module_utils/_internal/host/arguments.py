@@ -2,343 +2,85 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The arguments of each call to a host. The controller checks them, for the module of the same name or for a verb."""
+"""The arguments of each call to a host, as Ansible checks and converts them; the dataclasses of the calls contain them.
+
+The controller checks them, for the module of the same name or for a verb.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import MISSING, Field
+from typing import Any, Union, get_args, get_origin
 
-STATE_DIRECTORY = {"type": "path", "default": "/var/lib/cluster-compute"}
+from ..core.model.call.base import Call, fields_of, is_required
+from ..core.model.calls import CALLS, kinds_of
+from ..core.model.decode import encode
 
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "host_info": {
-        "argument_spec": {
-            "session_name": {"type": "str", "default": ""},
-            "usage": {"type": "bool", "default": False},
-            "image_names": {"type": "bool", "default": False},
-            "whole_records": {"type": "bool", "default": False},
-            "ways_in": {"type": "bool", "default": False},
-            "images": {"type": "list", "elements": "str", "default": []},
-            "paths": {"type": "list", "elements": "str", "default": []},
-            "volumes": {"type": "list", "elements": "str", "default": []},
-            "underlay_address": {"type": "str"},
-            "encryption": {"type": "bool", "default": False},
-            "peers_of": {"type": "list", "elements": "str", "default": []},
-            "accelerators": {"type": "raw"},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "supports_check_mode": True,
-    },
-    "host_boot": {
-        "argument_spec": {
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "path": {"type": "path", "default": "/usr/local/lib/cluster-compute/host.pyz"},
-            "output_size": {"type": "str", "default": "16m"},
-            "output_days": {"type": "int", "default": 7},
-            "output_sessions": {"type": "int", "default": 50},
-            "share_half_life": {"type": "str"},
-            "metrics_directory": {"type": "path"},
-            "job_mapping_directory": {"type": "path"},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "supports_check_mode": True,
-    },
-    "host_firewall": {
-        "argument_spec": {
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "vxlan_port": {"type": "int", "default": 4789},
-            "vni_pool": {"type": "str", "default": "4096-16777215"},
-            "underlay_address": {"type": "str"},
-        },
-        "supports_check_mode": True,
-    },
-    "host_drain": {
-        "argument_spec": {
-            "state": {"type": "str", "choices": ["drained", "undrained"], "default": "drained"},
-            "reason": {"type": "str", "default": ""},
-            "by": {"type": "str", "default": ""},
-            "wait_seconds": {"type": "int", "default": 0},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "supports_check_mode": True,
-    },
-    "replica_transfer": {
-        "argument_spec": {
-            "session_name": {"type": "str", "required": True},
-            "peer": {"type": "str", "default": ""},
-            "size": {"type": "int", "default": 67108864},
-            "seconds": {"type": "int", "default": 120},
-        },
-        "supports_check_mode": True,
-    },
-    "host_runtime": {
-        "argument_spec": {"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}},
-        "supports_check_mode": True,
-    },
-    "host_suspect": {
-        "argument_spec": {"reason": {"type": "str", "default": ""}, "state_directory": STATE_DIRECTORY},
-        "supports_check_mode": True,
-    },
-    "host_identity": {
-        "argument_spec": {"host": {"type": "str", "required": True}, "state_directory": STATE_DIRECTORY},
-        "supports_check_mode": True,
-    },
-    "host_kernel": {
-        "argument_spec": {"max_replicas": {"type": "str", "default": ""}},
-        "supports_check_mode": True,
-    },
-    "ssh_runtime": {"argument_spec": {}, "supports_check_mode": True},
-    "host_preflight": {
-        "argument_spec": {
-            "state": {
-                "type": "str",
-                "choices": ["examined", "listening", "reached", "measured", "ended"],
-                "required": True,
-            },
-            "host": {"type": "str", "default": ""},
-            "images": {"type": "list", "elements": "str", "default": []},
-            "paths": {"type": "list", "elements": "str", "default": []},
-            "volumes": {"type": "list", "elements": "str", "default": []},
-            "roots": {"type": "list", "elements": "str", "default": []},
-            "underlay_address": {"type": "str"},
-            "encryption": {"type": "bool", "default": False},
-            "accelerators": {"type": "raw"},
-            "plan": {"type": "dict"},
-            "token": {"type": "str", "no_log": True},
-            "ports": {"type": "dict", "default": {}},
-            "udp_ports": {"type": "dict", "default": {}},
-            "server": {"type": "dict", "default": {}},
-            "target": {"type": "str", "default": ""},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "required_if": [
-            ("state", "listening", ["plan", "token"]),
-            ("state", "reached", ["plan", "token"]),
-            ("state", "measured", ["plan", "token"]),
-            ("state", "ended", ["token"]),
-        ],
-        "supports_check_mode": True,
-    },
-    "session_host": {
-        "argument_spec": {
-            "state": {
-                "type": "str",
-                "choices": [
-                    "held",
-                    "named",
-                    "started",
-                    "released",
-                    "amended",
-                    "agreed",
-                    "probe_written",
-                    "probe_checked",
-                    "stub",
-                    "verified",
-                    "absent",
-                ],
-                "required": True,
-            },
-            "claim": {"type": "dict"},
-            "allocatable": {"type": "dict"},
-            "lease_seconds": {"type": "int", "default": 120},
-            "turns_seconds": {"type": "int", "default": 0},
-            "lease_owner": {"type": "str"},
-            "record": {"type": "dict"},
-            "patch": {"type": "dict"},
-            "change_id": {"type": "str"},
-            "containers": {"type": "bool", "default": True},
-            "undecided": {"type": "bool", "default": False},
-            "ran": {"type": "int", "default": 0},
-            "prove": {"type": "bool", "default": False},
-            "host": {"type": "str"},
-            "regenerate_keys": {"type": "bool", "default": False, "no_log": False},
-            "deadline_seconds": {"type": "int", "default": 600},
-            "recorded": {"type": "list", "elements": "str", "default": []},
-            "looked": {"type": "float"},
-            "public_keys": {"type": "dict", "default": {}, "no_log": False},
-            "timeout": {"type": "int", "default": 60},
-            "patience": {"type": "int", "default": 5},
-            "roles": {"type": "list", "elements": "str"},
-            "session_name": {"type": "str"},
-            "session_id": {"type": "str"},
-            "asker": {"type": "str"},
-            "scope": {"type": "dict"},
-            "keep_record": {"type": "bool", "default": False},
-            "undo": {"type": "bool", "default": False},
-            "keep_data": {"type": "bool", "default": False},
-            "unless_reserved": {"type": "bool", "default": False},
-            "judged_revision": {"type": "int"},
-            "judged_hosts": {"type": "list", "elements": "str", "default": []},
-            "output_size": {"type": "str", "default": "16m"},
-            "output_days": {"type": "int", "default": 7},
-            "output_sessions": {"type": "int", "default": 50},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "required_if": [
-            ("state", "held", ["claim", "allocatable", "lease_owner", "record", "host"]),
-            ("state", "named", ["claim", "lease_owner"]),
-            ("state", "started", ["record", "host"]),
-            ("state", "released", ["claim", "lease_owner"]),
-            ("state", "amended", ["host", "lease_owner"]),
-            ("state", "amended", ["record", "patch"], True),
-            ("state", "agreed", ["record", "lease_owner", "change_id", "judged_revision", "host"]),
-            ("state", "probe_written", ["record", "lease_owner", "host"]),
-            ("state", "probe_checked", ["record", "lease_owner", "host"]),
-            ("state", "stub", ["record", "lease_owner"]),
-            ("state", "verified", ["record", "host"]),
-            ("state", "absent", ["session_name", "session_id"], True),
-        ],
-        "supports_check_mode": True,
-    },
-    "session_record": {
-        "argument_spec": {
-            "records": {"type": "list", "elements": "dict", "default": []},
-            "recorded": {"type": "list", "elements": "str", "default": []},
-            "looked": {"type": "float"},
-            "lease_owner": {"type": "str"},
-            "tombstones": {"type": "list", "elements": "dict", "default": []},
-            "forget": {"type": "list", "elements": "str", "default": []},
-            "settled": {"type": "list", "elements": "str", "default": []},
-            "output_days": {"type": "int", "default": 7},
-            "output_sessions": {"type": "int", "default": 50},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "supports_check_mode": True,
-    },
-    "session_repair": {
-        "argument_spec": {
-            "host": {"type": "str", "required": True},
-            "known_as": {"type": "dict", "default": {}},
-            "session_name": {"type": "str", "default": ""},
-            "allocatable": {"type": "dict"},
-            "mount_roots": {"type": "list", "elements": "str", "default": []},
-            "volume_drivers": {"type": "list", "elements": "str", "default": []},
-            "records": {"type": "dict", "default": {}},
-            "recorded": {"type": "list", "elements": "str", "default": []},
-            "apart": {"type": "list", "elements": "str", "default": []},
-            "conflicting": {"type": "list", "elements": "str", "default": []},
-            "waiting": {"type": "list", "elements": "str", "default": []},
-            "looked": {"type": "float"},
-            "public_keys": {"type": "dict", "default": {}, "no_log": False},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "supports_check_mode": True,
-    },
-    "session_watch": {
-        "argument_spec": {
-            "session_name": {"type": "str", "required": True},
-            "signature": {"type": "str", "required": True},
-            "rendezvous_key": {"type": "str", "required": True, "no_log": False},
-            "pause": {"type": "float", "default": 1},
-            "seconds": {"type": "float", "required": True},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "supports_check_mode": True,
-    },
-    "session_output": {
-        "argument_spec": {
-            "state": {"type": "str", "choices": ["known", "read", "pruned"], "default": "read"},
-            "session_name": {"type": "str"},
-            "session_id": {"type": "str"},
-            "replicas": {"type": "list", "elements": "str", "default": []},
-            "since": {"type": "dict", "default": {}},
-            "tail": {"type": "int"},
-            "job": {"type": "str", "default": ""},
-            "states": {"type": "bool", "default": False},
-            "grep": {"type": "str", "default": ""},
-            "size": {"type": "int", "default": 1048576},
-            "follow_seconds": {"type": "float", "default": 0},
-            "width": {"type": "int", "default": 0},
-            "timestamps": {"type": "bool", "default": False},
-            "positions": {"type": "dict"},
-            "wait": {"type": "float", "default": 0},
-            "days": {"type": "int", "default": 7},
-            "sessions": {"type": "int", "default": 50},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "required_if": [("state", "known", ["session_name"]), ("state", "read", ["session_id"])],
-        "supports_check_mode": True,
-    },
-    "session_job": {
-        "argument_spec": {
-            "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
-            "session_id": {"type": "str", "required": True},
-            "job": {"type": "str", "required": True},
-            "on": {"type": "dict"},
-            "host": {"type": "str"},
-            "command": {"type": "list", "elements": "str"},
-            "env": {"type": "raw", "default": {}},
-            "directory": {"type": "str", "default": ""},
-            "user": {"type": "str", "default": ""},
-            "timeout": {"type": "int", "default": 0},
-            "once": {"type": "bool", "default": False},
-            "requeue": {"type": "bool", "default": False},
-            "warn_alone": {"type": "bool", "default": True},
-            "output_size": {"type": "str", "default": "16m"},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "required_if": [("state", "started", ["on", "host", "command"])],
-        "supports_check_mode": True,
-    },
-    "session_app": {
-        "argument_spec": {
-            "state": {"type": "str", "choices": ["open", "closed"], "default": "open"},
-            "session_name": {"type": "str", "required": True},
-            "session_id": {"type": "str"},
-            "host": {"type": "str"},
-            "app": {"type": "str", "default": ""},
-            "ways": {"type": "list", "elements": "dict", "default": []},
-            "directory": {"type": "str", "default": ""},
-            "seconds": {"type": "int", "default": 60},
-            "output_size": {"type": "str", "default": "16m"},
-            "answer_file": {"type": "str", "default": ""},
-            "configuration": {"type": "str", "default": ""},
-            "asker": {"type": "str"},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "required_if": [("state", "open", ["session_id", "host", "app", "ways"])],
-        "supports_check_mode": True,
-    },
-    "session_images": {
-        "argument_spec": {
-            "state": {
-                "type": "str",
-                "choices": ["resolved", "pulled", "loaded", "serving", "received", "ended"],
-                "required": True,
-            },
-            "images": {"type": "list", "elements": "str", "default": []},
-            "pulls": {"type": "list", "elements": "dict", "default": []},
-            "transfer": {"type": "dict"},
-            "allowed": {"type": "list", "elements": "str", "default": []},
-            "archive": {"type": "path"},
-            "address": {"type": "str"},
-            "source": {"type": "str"},
-            "ports": {"type": "list", "elements": "int", "default": [8480, 8489]},
-            "server": {"type": "dict", "default": {}},
-            "servers": {"type": "list", "elements": "dict", "default": []},
-            "secret": {"type": "str", "no_log": True},
-            "token": {"type": "str", "no_log": True},
-            # As one text: of a mapping Ansible takes every value, user names too, out of all that a module returns, and
-            # one such as "ada" or "12" is found in digests and sizes.
-            "logins": {"type": "str", "no_log": True},
-        },
-        "required_if": [
-            ("state", "loaded", ["transfer", "archive"]),
-            ("state", "serving", ["transfer", "address", "token"]),
-            ("state", "received", ["transfer", "address", "token", "server"]),
-        ],
-        "supports_check_mode": True,
-    },
-    "replica_exec": {
-        "argument_spec": {
-            "session_name": {"type": "str", "required": True},
-            "replica": {"type": "str", "default": "main1"},
-            "command": {"type": "list", "elements": "str", "required": True},
-            "user": {"type": "str", "default": ""},
-            "asker": {"type": "str"},
-            "state_directory": STATE_DIRECTORY,
-        },
-        "supports_check_mode": False,
-    },
-}
+Option = dict[str, Any]
+"""One option in an argument specification of Ansible."""
+
+_TYPES = {str: "str", int: "int", float: "float", bool: "bool", Any: "raw"}
+
+
+def _type_of(hint: Any) -> Option:
+    """Return the type of an option, and for a list that of its elements, for values of a type."""
+    if get_origin(hint) is Union:
+        return _type_of(get_args(hint)[0])
+    if get_origin(hint) is tuple:
+        return {"type": "list", "elements": _type_of(get_args(hint)[0])["type"]}
+    return {"type": _TYPES.get(hint, "dict")}
+
+
+def _option(parts: Iterable[Field[Any]], is_always_needed: bool) -> Option:
+    """Return the option for a field of a call. parts: the field in all states that have it."""
+    part, *others = parts
+    option = _type_of(part.type)
+    if "type" in part.metadata:
+        option["type"] = part.metadata["type"]
+    if is_always_needed:
+        option["required"] = True
+    for other in (part, *others):
+        default = other.default if other.default_factory is MISSING else other.default_factory()
+        if default is not MISSING and default is not None:
+            option["default"] = encode(default)
+    if "secret" in part.metadata:
+        option["no_log"] = part.metadata["secret"]
+    return option
+
+
+def _state_option(kinds: Collection[type[Call]]) -> Option:
+    """Return the option that chooses one of several states."""
+    option: Option = {"type": "str", "choices": [kind.state for kind in kinds]}
+    default = next((kind.state for kind in kinds if kind.is_default), None)
+    return {**option, "required": True} if default is None else {**option, "default": default}
+
+
+def _needs(kinds: Collection[type[Call]], everywhere: Collection[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield what single states need, as Ansible's ``required_if``. everywhere: what all states need."""
+    for kind in kinds:
+        needed = [part.name for part in fields_of(kind) if is_required(part) and part.name not in everywhere]
+        if needed:
+            yield "state", kind.state, needed
+        if kind.any_of:
+            yield "state", kind.state, list(kind.any_of), True
+
+
+def arguments_of_module(call: str) -> dict[str, Any]:
+    """Return the arguments of AnsibleModule for a call."""
+    kinds = kinds_of(call)
+    found: dict[str, list[Field[Any]]] = {}
+    for kind in kinds:
+        for part in fields_of(kind):
+            found.setdefault(part.name, []).append(part)
+    everywhere = {name for name, parts in found.items() if len(parts) == len(kinds) and all(map(is_required, parts))}
+    spec = {name: _option(parts, name in everywhere) for name, parts in found.items()}
+    if any(kind.state for kind in kinds):
+        spec = {"state": _state_option(kinds), **spec}
+    arguments = {"argument_spec": spec, "supports_check_mode": all(kind.has_check_mode for kind in kinds)}
+    needs = list(_needs(kinds, everywhere))
+    return {**arguments, "required_if": needs} if needs else arguments
+
+
+ARGUMENTS: dict[str, dict[str, Any]] = {call: arguments_of_module(call) for call, _state in CALLS}
 """By call: the arguments of AnsibleModule, which Ansible's argument check also accepts."""

@@ -51,7 +51,7 @@ def hold(
     state: StateDirectory,
     ledger: LedgerFile,
     claim: Claim,
-    allocatable: Mapping[str, Any],
+    allocatable: Allocatable,
     record: Record,
     host: str,
     run: Run,

@@ -13,14 +13,14 @@ exists (PENDING) and does not change until the session starts, so a rejection le
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from ..adapters.engine import PATIENCE, Engine
 from ..adapters.ledger import LOOK_SECONDS, LedgerFile
 from ..adapters.state import PublicKeys, StateDirectory, StateError
-from ..core.model.claims import COMMITTED, CONFIRMED, Claim, ClaimAnswer
+from ..core.model.claims import COMMITTED, CONFIRMED, Allocatable, Claim, ClaimAnswer
 from ..core.model.plan import Plan, read_plan
 from ..core.model.record import ENDED, PREPARING, RUNNING, Record, is_stub
 from ..core.values.errors import SessionError, failed
@@ -42,7 +42,7 @@ def hold(
     state: StateDirectory,
     ledger: LedgerFile,
     claim: Claim,
-    allocatable: Mapping[str, Any],
+    allocatable: Allocatable,
     record: Record,
     host: str,
     *,

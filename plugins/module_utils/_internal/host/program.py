@@ -19,6 +19,7 @@ from typing import Any
 from ..adapters.bounded import Crashed, Hung, be_impatient, bounded, waiting_for
 from ..adapters.state import StateDirectory
 from ..adapters.suspicion import SuspicionFile
+from ..core.model.call.base import read
 from ..core.rules.call_limits import seconds_for
 from ..core.values.errors import SessionError, failed
 
@@ -28,7 +29,6 @@ MARK = "CLUSTER-COMPUTE-ANSWER "
 COUNTED = ("session_host", "session_record", "session_repair", "host_drain", "host_suspect", "host_boot")
 """Calls that may change a host's metrics for the site's monitoring."""
 
-Call = Callable[[dict[str, Any], bool], dict[str, Any]]
 TELLING = ("host_info", "host_preflight")
 """Calls that only report the state of the host, including that no session can use it."""
 _CALLS = f"{__name__.rpartition('.')[0]}.calls"
@@ -109,21 +109,23 @@ def _hang_in(result: Mapping[str, Any]) -> str:
 
 
 def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return the result of one call. call: the name of its file in `calls`. arguments: all, checked."""
-    return answer(import_module(f"{_CALLS}.{call}").call, arguments, check_mode, call not in TELLING)
+    """Return the result of one call. call: the name of its file in `calls`. arguments: in their plain form."""
+    return answer(import_module(f"{_CALLS}.{call}"), arguments, check_mode, call not in TELLING)
 
 
-def answer(call: Call, arguments: Mapping[str, Any], check_mode: bool, refuses: bool = True) -> dict[str, Any]:
+def answer(code: Any, arguments: Mapping[str, Any], check_mode: bool, refuses: bool = True) -> dict[str, Any]:
     """Return the result in the form of a module: changed, diff; failed and msg if it failed in a known way.
 
-    refuses: whether it rejects the state directory of a newer release.
+    code: the file of the call in `calls`: STATES contains what it can be asked for, and ``call`` runs that. refuses:
+    whether it rejects the state directory of a newer release.
     """
     try:
         if refuses and "state_directory" in arguments:
             StateDirectory(arguments["state_directory"]).check_version()
-        return call(dict(arguments), check_mode)
+        result: dict[str, Any] = code.call(read(code.STATES, arguments), check_mode)
     except (SessionError, OSError) as error:
         return failed(error)
+    return result
 
 
 def tell_monitoring(call: str, arguments: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> None:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..adapters import engine as docker_engine
@@ -45,7 +44,7 @@ def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
 
 
 def lease(
-    ledger: LedgerFile, claim: Claim, allocatable: Mapping[str, Any], seconds: float, lease_owner: str, check_mode: bool
+    ledger: LedgerFile, claim: Claim, allocatable: Allocatable, seconds: float, lease_owner: str, check_mode: bool
 ) -> tuple[bool, ClaimAnswer]:
     """Lease *claim* if it fits now. Return whether that changed the ledger, and the answer.
 
@@ -53,7 +52,6 @@ def lease(
     disappeared, which can only cause a rejection.
     """
     untracked = labelled_claims(Engine.connect().session_containers())
-    limits = Allocatable.from_dict(allocatable)
     before = ledger.read().get(claim.session_id)
     if check_mode:
         # The session of this name that the claim's session replaces still exists, and will be removed.
@@ -63,9 +61,9 @@ def lease(
             if reservation.claim.session_name != claim.session_name
         }
         untracked = [other for other in untracked if other.session_name != claim.session_name]
-        answer = ClaimAnswer(True) if before else rules.answer(claim, held, untracked, limits)
+        answer = ClaimAnswer(True) if before else rules.answer(claim, held, untracked, allocatable)
     else:
-        answer = ledger.reserve(claim, untracked, limits, seconds, lease_owner)
+        answer = ledger.reserve(claim, untracked, allocatable, seconds, lease_owner)
     return answer.granted and before is None, answer
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import kinds_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import calls_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot_install
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
@@ -235,6 +236,7 @@ def test_every_call_has_its_code(call: str) -> None:
         f"ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls.{call}"
     )
     assert callable(code.call)
+    assert list(code.STATES) == kinds_of(call)
 
 
 def test_a_fault_of_the_program_is_told(program: Program) -> None:
@@ -264,7 +266,7 @@ def test_every_state_that_can_be_asked_for_is_one(call: str) -> None:
         f"ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls.{call}"
     )
     choices = ARGUMENTS[call]["argument_spec"]["state"]["choices"]
-    assert choices == list(getattr(code, "STATES", {"present": None, "absent": None}))
+    assert choices == [kind.state for kind in code.STATES]
 
 
 def test_hosts_do_not_load_how_a_request_is_read() -> None:

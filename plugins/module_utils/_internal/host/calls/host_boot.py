@@ -7,51 +7,72 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from ...adapters.state import StateDirectory
+from ...core.model.call.base import Result, States
+from ...core.model.call.host_boot import InstallBoot, RemoveBoot
 from ...core.model.host_settings import HostSettings
 from ...core.rules.output import parse_keep_size
 from ...core.rules.share import parse_half_life
 from ...core.values.errors import InvalidInput
 from ...core.values.parse import is_given
 from .. import boot_install
+from ..steps import Change
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return the changes of the program and its settings. Raises ProgramError, InvalidInput, OSError."""
-    state = StateDirectory(arguments["state_directory"])
-    before = after = state.settings_text()
-    wanted, had = HostSettings(), state.read_settings()
-    if arguments["state"] == "present":
-        half_life = arguments["share_half_life"]
-        wanted = HostSettings(
-            parse_keep_size(arguments["output_size"]),
-            arguments["output_days"],
-            arguments["output_sessions"],
-            parse_half_life("share_half_life", half_life) if is_given(half_life) else None,
-            _folder(arguments, "metrics_directory"),
-            _folder(arguments, "job_mapping_directory"),
-        )
-        done = boot_install.install(arguments["state_directory"], arguments["path"], check_mode)
-        after = state.write_settings(wanted, check_mode)
-    else:
-        done = boot_install.remove(arguments["path"], check_mode)
-        after = ""
-        if not check_mode:
-            state.settings_file.unlink(missing_ok=True)
+def _present(request: InstallBoot, check_mode: bool) -> Result:
+    """Install the program, and write its settings."""
+    half_life = request.share_half_life
+    wanted = HostSettings(
+        parse_keep_size(request.output_size),
+        request.output_days,
+        request.output_sessions,
+        parse_half_life("share_half_life", half_life) if is_given(half_life) else None,
+        _folder("metrics_directory", request.metrics_directory),
+        _folder("job_mapping_directory", request.job_mapping_directory),
+    )
+    state = StateDirectory(request.state_directory)
+    before, had = state.settings_text(), state.read_settings()
+    done = boot_install.install(request.state_directory, request.path, check_mode)
+    after = state.write_settings(wanted, check_mode)
+    return _result(state, request.path, done, (before, after), (had, wanted), check_mode)
+
+
+def _absent(request: RemoveBoot, check_mode: bool) -> Result:
+    """Remove the program and its settings."""
+    state = StateDirectory(request.state_directory)
+    before, had = state.settings_text(), state.read_settings()
+    done = boot_install.remove(request.path, check_mode)
     if not check_mode:
-        _leave(state, had, wanted)
+        state.settings_file.unlink(missing_ok=True)
+    return _result(state, request.path, done, (before, ""), (had, HostSettings()), check_mode)
+
+
+def _result(
+    state: StateDirectory,
+    path: str,
+    done: Change,
+    texts: tuple[str, str],
+    settings: tuple[HostSettings, HostSettings],
+    check_mode: bool,
+) -> Result:
+    """Return what changed, after files for the site's monitoring were removed that are no longer configured.
+
+    texts, settings: before and after.
+    """
+    if not check_mode:
+        _leave(state, *settings)
+    before, after = texts
     return {
         "changed": done.changed or before != after,
-        "path": arguments["path"],
+        "path": path,
         "diff": {"before": done.before + before, "after": done.after + after},
     }
 
 
-def _folder(arguments: dict[str, Any], name: str) -> str | None:
+def _folder(name: str, given: str | None) -> str | None:
     """Return the given directory, None if none is given. Raises InvalidInput."""
-    value = str(arguments[name] or "").strip()
+    value = (given or "").strip()
     if value and not value.startswith("/"):
         raise InvalidInput.single(name, value, "It must be an absolute path of a folder of the host, or empty.")
     return os.path.normpath(value) if value else None
@@ -71,3 +92,11 @@ def _leave(state: StateDirectory, had: HostSettings, wanted: HostSettings) -> No
         )
     ]
     metrics.remove(state, *left)
+
+
+STATES: States = {InstallBoot: _present, RemoveBoot: _absent}
+
+
+def call(request: InstallBoot | RemoveBoot, check_mode: bool) -> Result:
+    """Return the changes of the program and its settings. Raises ProgramError, InvalidInput, OSError."""
+    return STATES[type(request)](request, check_mode)

@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any
 
 from ...adapters.ledger import LedgerFile
 from ...adapters.state import StateDirectory
+from ...core.model import health
+from ...core.model.call.base import Result, States
+from ...core.model.call.host_drain import Drain, Undrain
 from ...core.model.decode import encode
-from ...core.model.health import Drain
 from .. import steps
 
-DRAINED, UNDRAINED = STATES = ("drained", "undrained")
 
-
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what changed, and the names of the sessions that hold resources here. Raises SessionError, OSError."""
-    state = StateDirectory(arguments["state_directory"])
+def _drained(request: Drain, check_mode: bool) -> Result:
+    """Take no new sessions, and wait for those that are here."""
+    state = StateDirectory(request.state_directory)
     before = state.read_drain()
-    found = [] if before is None else [encode(before)]
     stage: list[steps.Step] = []
-    if arguments["state"] == UNDRAINED:
-        if before is not None:
-            stage = [steps.Step("remove", "drain", before.reason, state.drain_file.unlink, before=found[0])]
-    elif before is None or (before.reason, before.by) != (arguments["reason"], arguments["by"]):
+    if before is None or (before.reason, before.by) != (request.reason, request.by):
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        drain = Drain(arguments["reason"], arguments["by"], now)
+        drain = health.Drain(request.reason, request.by, now)
         action = "create" if before is None else "update"
         stage = [
             steps.Step(
@@ -38,14 +33,28 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
                 "drain",
                 drain.reason,
                 partial(state.write_drain, drain),
-                before=before and found[0],
+                before=before and encode(before),
                 after={"reason": drain.reason, "by": drain.by},
             )
         ]
+    return _done(state, stage, check_mode, request.wait_seconds)
+
+
+def _undrained(request: Undrain, check_mode: bool) -> Result:
+    """Take new sessions again."""
+    state = StateDirectory(request.state_directory)
+    before = state.read_drain()
+    stage: list[steps.Step] = []
+    if before is not None:
+        stage = [steps.Step("remove", "drain", before.reason, state.drain_file.unlink, before=encode(before))]
+    return _done(state, stage, check_mode)
+
+
+def _done(state: StateDirectory, stage: list[steps.Step], check_mode: bool, wait_seconds: int = 0) -> Result:
+    """Perform the stage, wait until no session holds resources here, and return the result."""
     if not check_mode:
         steps.perform([stage])
-    waits = arguments["state"] == DRAINED and not check_mode
-    deadline = time.monotonic() + (arguments["wait_seconds"] if waits else 0)
+    deadline = time.monotonic() + (0 if check_mode else wait_seconds)
     while (names := _names(state)) and time.monotonic() < deadline:
         time.sleep(1)
     return {**steps.result([stage]), "sessions": names}
@@ -55,3 +64,11 @@ def _names(state: StateDirectory) -> list[str]:
     """Return the names of the sessions that hold resources on this host."""
     held = LedgerFile(str(state.root), forgiving=True).read().values()
     return sorted({reservation.claim.session_name for reservation in held if reservation.claim.replicas})
+
+
+STATES: States = {Drain: _drained, Undrain: _undrained}
+
+
+def call(request: Drain | Undrain, check_mode: bool) -> Result:
+    """Return what changed, and the names of the sessions that hold resources here. Raises SessionError, OSError."""
+    return STATES[type(request)](request, check_mode)

@@ -6,24 +6,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...adapters import link
 from ...adapters.engine import Engine
+from ...core.model.call.base import Result, States
+from ...core.model.call.host_firewall import KeepOutOfOverlays, LetIntoOverlays
 from ...core.model.overlays import Overlays
 from ...core.rules.addressing import parse_vni_pool
 from .. import firewall_rules, steps
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what changed. Raises CoreError for an invalid pool, and SessionError."""
-    overlays = None
-    if arguments["state"] == "present":
-        first, last = parse_vni_pool(arguments["vni_pool"])
-        underlay = link.underlay(arguments["underlay_address"], link.details())
-        ways = link.arrivals(underlay["address"], ())
-        overlays = Overlays(arguments["vxlan_port"], first, last, ways[0] if len(ways) == 1 else None)
+def _present(request: KeepOutOfOverlays, check_mode: bool) -> Result:
+    """Create the rules."""
+    first, last = parse_vni_pool(request.vni_pool)
+    underlay = link.underlay(request.underlay_address, link.details())
+    ways = link.arrivals(underlay["address"], ())
+    return _applied(Overlays(request.vxlan_port, first, last, ways[0] if len(ways) == 1 else None), check_mode)
+
+
+def _absent(_request: LetIntoOverlays, check_mode: bool) -> Result:
+    """Remove the rules."""
+    return _applied(None, check_mode)
+
+
+def _applied(overlays: Overlays | None, check_mode: bool) -> Result:
     stages = firewall_rules.overlay_stages(overlays, Engine.connect().uses_nftables())
     if not check_mode:
         steps.perform(stages)
     return {**steps.result(stages), "overlays": overlays.to_dict() if overlays is not None else None}
+
+
+STATES: States = {KeepOutOfOverlays: _present, LetIntoOverlays: _absent}
+
+
+def call(request: KeepOutOfOverlays | LetIntoOverlays, check_mode: bool) -> Result:
+    """Return what changed. Raises CoreError for an invalid pool, and SessionError."""
+    return STATES[type(request)](request, check_mode)

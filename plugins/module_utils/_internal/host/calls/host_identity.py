@@ -6,16 +6,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...adapters.state import StateDirectory
+from ...core.model.call.base import Result, States
+from ...core.model.call.host_identity import CreateIdentity
 from .. import steps
 from ..identity import identity_stage
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(request: CreateIdentity, check_mode: bool) -> Result:
     """Return what changed. Raises StateError if the state belongs to another machine."""
-    stages = [identity_stage(StateDirectory(arguments["state_directory"]), arguments["host"])]
+    stages = [identity_stage(StateDirectory(request.state_directory), request.host)]
     if not check_mode:
         steps.perform(stages)
     return steps.result(stages)
+
+
+STATES: States = {CreateIdentity: call}

@@ -6,36 +6,39 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...adapters.state import StateDirectory
+from ...core.model.call.base import Result, States
+from ...core.model.call.host_info import LookAtHost
 from ..facts import Wanted, host_facts, image_names
 
 
-def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def call(request: LookAtHost, _check_mode: bool) -> Result:
     """Return the facts. Raises EngineError if images are requested and the engine does not list them."""
     host = host_facts(
-        StateDirectory(arguments["state_directory"]),
+        StateDirectory(request.state_directory),
         Wanted(
-            arguments["session_name"],
-            arguments["images"],
-            arguments["paths"],
-            arguments["volumes"],
-            arguments["underlay_address"],
-            arguments["whole_records"],
-            arguments["encryption"],
-            arguments["ways_in"],
-            arguments["accelerators"],
-            arguments["peers_of"],
-            arguments["usage"],
+            request.session_name,
+            request.images,
+            request.paths,
+            request.volumes,
+            request.underlay_address,
+            request.whole_records,
+            request.encryption,
+            request.ways_in,
+            request.accelerators,
+            request.peers_of,
+            request.usage,
         ),
     )
-    if arguments["usage"] and host["usable"]:
+    if request.usage and host["usable"]:
         from ..usage import measure
 
         usage = measure([container["name"] for container in host["containers"] if container["state"] == "running"])
         for container in host["containers"]:
             container["usage"] = usage.get(container["name"])
-    if arguments["image_names"] and host["usable"]:
+    if request.image_names and host["usable"]:
         host["image_names"] = image_names()
     return {"changed": False, "host": host}
+
+
+STATES: States = {LookAtHost: call}

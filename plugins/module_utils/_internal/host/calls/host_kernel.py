@@ -6,15 +6,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ...core.model.call.base import Result, States
+from ...core.model.call.host_kernel import SetKernel
 from ...core.rules.neighbours import neighbour_limits, parse_max_replicas
 from .. import kernel_settings, steps
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(request: SetKernel, check_mode: bool) -> Result:
     """Return what changed. Raises CoreError for an invalid limit, and SessionError."""
-    stages = kernel_settings.setting_stages(neighbour_limits(parse_max_replicas(arguments["max_replicas"])))
+    stages = kernel_settings.setting_stages(neighbour_limits(parse_max_replicas(request.max_replicas)))
     if not check_mode:
         steps.perform(stages)
     return steps.result(stages)
+
+
+STATES: States = {SetKernel: call}

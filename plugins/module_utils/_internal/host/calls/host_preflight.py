@@ -7,8 +7,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable
+from collections.abc import Mapping
+from typing import Any
 
+from ...core.model.call.base import Call, Result, States
+from ...core.model.call.host_preflight import EndListening, Examine, Listen, Measure, Reach
 from ...core.preflight.probe_plan import ProbePlan
 from .. import preflight
 
@@ -16,91 +19,88 @@ BEGIN = time.time()
 """When this call began, after its imports."""
 
 
-def _examined(arguments: dict[str, Any]) -> dict[str, Any]:
+def _examined(request: Examine, _check_mode: bool) -> Result:
     """Check this host."""
     observed = preflight.examine(
-        arguments["state_directory"],
-        images=arguments["images"],
-        paths=arguments["paths"],
-        volumes=arguments["volumes"],
-        roots=arguments["roots"],
-        underlay_address=arguments["underlay_address"],
-        encryption=arguments["encryption"],
-        declared=arguments["accelerators"],
+        request.state_directory,
+        images=list(request.images),
+        paths=list(request.paths),
+        volumes=list(request.volumes),
+        roots=request.roots,
+        underlay_address=request.underlay_address,
+        encryption=request.encryption,
+        declared=request.accelerators,
     )
-    return {"observed": observed, "times": [BEGIN, time.time()]}
+    return {"changed": False, "observed": observed, "times": [BEGIN, time.time()]}
 
 
-def _places(arguments: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return this host's entry in the probe plan, and those of all hosts that it tests."""
-    probe_plan = ProbePlan(**arguments["plan"]["probe"])
-    ports = arguments["ports"]
-    udp = arguments["udp_ports"]
-    others = [
-        {**peer, "tcp": ports.get(peer["name"]) or 0, "udp": udp.get(peer["name"]) or 0}
-        for peer in probe_plan.places(arguments["host"])
+Ports = Mapping[str, "int | None"]
+
+
+def _others(request: Listen | Reach, ports: Ports, udp_ports: Ports) -> list[dict[str, Any]]:
+    """Return the entries in the probe plan of all hosts that this one tests."""
+    return [
+        {**peer, "tcp": ports.get(peer["name"]) or 0, "udp": udp_ports.get(peer["name"]) or 0}
+        for peer in ProbePlan(**request.plan.probe).places(request.host)
     ]
-    return probe_plan.place(arguments["host"]), others
 
 
-def _listening(arguments: dict[str, Any]) -> dict[str, Any]:
+def _listening(request: Listen, _check_mode: bool) -> Result:
     """Start the process to which the others connect."""
-    own, peers = _places(arguments)
-    probe_plan, host = ProbePlan(**arguments["plan"]["probe"]), arguments["host"]
-    mtu = probe_plan.hosts[host]["session_mtu"]
-    return preflight.listen(
-        own,
-        peers,
-        settings={**arguments["plan"]["settings"], "vni": probe_plan.vni, "mtu": mtu},
-        token=arguments["token"],
-        storage=arguments["plan"]["storage"].get(host, {}),
-        roots=arguments["roots"],
+    probe_plan = ProbePlan(**request.plan.probe)
+    mtu = probe_plan.hosts[request.host]["session_mtu"]
+    started = preflight.listen(
+        probe_plan.place(request.host),
+        _others(request, {}, {}),
+        settings={**request.plan.settings, "vni": probe_plan.vni, "mtu": mtu},
+        token=request.token,
+        storage=request.plan.storage.get(request.host, {}),
+        roots=list(request.roots),
     )
+    return {"changed": False, **started}
 
 
-def _reached(arguments: dict[str, Any]) -> dict[str, Any]:
+def _reached(request: Reach, _check_mode: bool) -> Result:
     """Connect to the others."""
-    own, peers = _places(arguments)
-    return preflight.reach(
-        own,
-        peers,
-        settings=arguments["plan"]["settings"],
-        server=arguments["server"],
-        token=arguments["token"],
-        storage=arguments["plan"]["storage"].get(arguments["host"], {}),
-        roots=arguments["roots"],
+    found = preflight.reach(
+        ProbePlan(**request.plan.probe).place(request.host),
+        _others(request, request.ports, request.udp_ports),
+        settings=request.plan.settings,
+        server=request.server,
+        token=request.token,
+        storage=request.plan.storage.get(request.host, {}),
+        roots=list(request.roots),
     )
+    return {"changed": False, **found}
 
 
-def _measured(arguments: dict[str, Any]) -> dict[str, Any]:
+def _measured(request: Measure, _check_mode: bool) -> Result:
     """Measure the connection to one of them."""
-    probe_plan = ProbePlan(**arguments["plan"]["probe"])
-    target = {**probe_plan.place(arguments["target"]), "tcp": arguments["ports"][arguments["target"]]}
-    settings = arguments["plan"]["settings"]
+    probe_plan, settings = ProbePlan(**request.plan.probe), request.plan.settings
     found = preflight.measure(
-        probe_plan.place(arguments["host"]),
-        target,
-        token=arguments["token"],
+        probe_plan.place(request.host),
+        {**probe_plan.place(request.target), "tcp": request.ports[request.target]},
+        token=request.token,
         seconds=settings["seconds"],
         size=settings["size"],
     )
-    return {"measured": {"from": arguments["host"], "to": arguments["target"], **found}}
+    return {"changed": False, "measured": {"from": request.host, "to": request.target, **found}}
 
 
-def _ended(arguments: dict[str, Any]) -> dict[str, Any]:
+def _ended(request: EndListening, _check_mode: bool) -> Result:
     """End the process."""
-    return {"heard": preflight.stop(arguments["server"], arguments["token"])}
+    return {"changed": False, "heard": preflight.stop(request.server, request.token)}
 
 
-STATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "examined": _examined,
-    "listening": _listening,
-    "reached": _reached,
-    "measured": _measured,
-    "ended": _ended,
+STATES: States = {
+    Examine: _examined,
+    Listen: _listening,
+    Reach: _reached,
+    Measure: _measured,
+    EndListening: _ended,
 }
 
 
-def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def call(request: Call, check_mode: bool) -> Result:
     """Run the requested step, which makes no permanent changes. Raises SessionError, OSError."""
-    return {"changed": False, **STATES[arguments["state"]](arguments)}
+    return STATES[type(request)](request, check_mode)

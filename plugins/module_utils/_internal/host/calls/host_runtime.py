@@ -6,17 +6,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...adapters.engine import Engine
+from ...core.model.call.base import Result, States
+from ...core.model.call.host_runtime import AddRuntime, RemoveRuntime
 from .. import engine_runtime, steps
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what changed. Raises EngineError, RuntimeEntryError."""
-    engine = Engine.connect()
-    is_present = arguments["state"] == "present"
-    stages = engine_runtime.present_stages(engine) if is_present else engine_runtime.absent_stages(engine)
+def _present(_request: AddRuntime, check_mode: bool) -> Result:
+    """Add it."""
+    return _performed(engine_runtime.present_stages(Engine.connect()), check_mode)
+
+
+def _absent(_request: RemoveRuntime, check_mode: bool) -> Result:
+    """Remove it."""
+    return _performed(engine_runtime.absent_stages(Engine.connect()), check_mode)
+
+
+def _performed(stages: list[steps.Stage], check_mode: bool) -> Result:
     if not check_mode:
         steps.perform(stages)
     return steps.result(stages)
+
+
+STATES: States = {AddRuntime: _present, RemoveRuntime: _absent}
+
+
+def call(request: AddRuntime | RemoveRuntime, check_mode: bool) -> Result:
+    """Return what changed. Raises EngineError, RuntimeEntryError."""
+    return STATES[type(request)](request, check_mode)

@@ -6,18 +6,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...adapters.suspicion import SuspicionFile
+from ...core.model.call.base import Result, States
+from ...core.model.call.host_suspect import Suspect
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(request: Suspect, check_mode: bool) -> Result:
     """Return whether the host's own state has changed."""
-    file = SuspicionFile(arguments["state_directory"])
+    file = SuspicionFile(request.state_directory)
     before = file.read()
-    changed = (before is not None) != bool(arguments["reason"])
-    if not check_mode and arguments["reason"]:
-        file.remember(arguments["reason"])
+    changed = (before is not None) != bool(request.reason)
+    if not check_mode and request.reason:
+        file.remember(request.reason)
     elif not check_mode:
         file.forget()
     return {"changed": changed}
+
+
+STATES: States = {Suspect: call}

@@ -6,31 +6,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...adapters import engine as docker_engine
 from ...adapters.engine import Engine, EngineError
 from ...adapters.state import StateDirectory
+from ...core.model.call.base import Result, States
+from ...core.model.call.replica_exec import Execute
 from .. import owner
 
 
-def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def call(request: Execute, _check_mode: bool) -> Result:
     """Return how the program ended. It has failed if its exit code is not 0. Raises EngineError, SessionError."""
     engine = Engine.connect()
-    owner.check(engine, StateDirectory(arguments["state_directory"]), arguments["session_name"], arguments["asker"])
+    owner.check(engine, StateDirectory(request.state_directory), request.session_name, request.asker)
     found = engine.session_containers(
-        {
-            docker_engine.LABEL_SESSION_NAME: arguments["session_name"],
-            docker_engine.LABEL_REPLICA: arguments["replica"],
-        }
+        {docker_engine.LABEL_SESSION_NAME: request.session_name, docker_engine.LABEL_REPLICA: request.replica}
     )
     if not found:
-        raise EngineError(
-            f"This host runs no replica {arguments['replica']} of a session named {arguments['session_name']}."
-        )
-    code, out, err = engine.execute(found[0]["Id"], arguments["command"], arguments["user"])
+        raise EngineError(f"This host runs no replica {request.replica} of a session named {request.session_name}.")
+    code, out, err = engine.execute(found[0]["Id"], list(request.command), request.user)
     result = {"changed": True, "rc": code, "stdout": out, "stderr": err}
     if code == 0:
         return result
-    why = f"{arguments['command'][0]} ended with exit code {code} in {arguments['replica']}: {(err or out).strip()}"
+    why = f"{request.command[0]} ended with exit code {code} in {request.replica}: {(err or out).strip()}"
     return {**result, "failed": True, "msg": why}
+
+
+STATES: States = {Execute: call}

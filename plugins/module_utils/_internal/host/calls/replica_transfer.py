@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from ...adapters import engine as docker_engine
 from ...adapters.engine import Engine
+from ...core.model.call.base import Result, States
+from ...core.model.call.replica_transfer import Transfer
 from ...core.values.errors import SessionError
 
 BLOCK = 65536
@@ -25,27 +26,28 @@ class TransferError(SessionError):
     """Nothing could be sent, or not everything came back. The message is a full sentence."""
 
 
-def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def call(request: Transfer, _check_mode: bool) -> Result:
     """Return the replica, and the id of its container. With a peer, return the seconds for there and back.
 
     Raises TransferError, and EngineError if it does not end in time.
     """
-    engine = Engine.connect(arguments["seconds"])
-    found = engine.session_containers({docker_engine.LABEL_SESSION_NAME: arguments["session_name"]})
+    engine = Engine.connect(request.seconds)
+    found = engine.session_containers({docker_engine.LABEL_SESSION_NAME: request.session_name})
     running = [entry for entry in found if entry["State"] == "running"]
     if len(running) != 1:
-        raise TransferError(
-            f"{len(running)} replicas of session {arguments['session_name']} run here; it has to be one."
-        )
+        raise TransferError(f"{len(running)} replicas of session {request.session_name} run here; it has to be one.")
     name = running[0]["Labels"][docker_engine.LABEL_REPLICA]
-    if not arguments["peer"]:
+    if not request.peer:
         return {"changed": False, "replica": name, "container": running[0]["Id"]}
-    blocks = -(-arguments["size"] // BLOCK)
+    blocks = -(-request.size // BLOCK)
     begin = time.monotonic()
-    command = ["sh", "-c", SEND, "sh", arguments["peer"], str(blocks)]
-    code, out, err = engine.execute(running[0]["Id"], command, seconds=arguments["seconds"])
+    command = ["sh", "-c", SEND, "sh", request.peer, str(blocks)]
+    code, out, err = engine.execute(running[0]["Id"], command, seconds=request.seconds)
     took = time.monotonic() - begin
     if code != 0 or out.strip() != str(blocks * BLOCK):
         lines = (err.strip() or f"{out.strip() or 'nothing'} of {blocks * BLOCK} bytes came back").splitlines()
-        raise TransferError(f"{name} and {arguments['peer']} do not work together: {lines[-1]}")
+        raise TransferError(f"{name} and {request.peer} do not work together: {lines[-1]}")
     return {"changed": False, "replica": name, "took": took}
+
+
+STATES: States = {Transfer: call}

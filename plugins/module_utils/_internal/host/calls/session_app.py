@@ -6,40 +6,39 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
-
 from ...adapters.engine import Engine
 from ...adapters.state import StateDirectory
+from ...core.model.call.base import Result, States
+from ...core.model.call.session_app import CloseApp, OpenApp
 from ...core.rules.output import parse_keep_size
 from .. import apps, owner
 from .session_job import DEFAULT_SIZE
 
 
-def _open(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _open(request: OpenApp, check_mode: bool) -> Result:
     """Open the app, and return its data."""
-    app = apps.read_request(arguments["app"], arguments["ways"], arguments["directory"])
-    size = parse_keep_size(arguments["output_size"]) or DEFAULT_SIZE
-    where = (arguments["session_id"], arguments["host"])
-    state = StateDirectory(arguments["state_directory"])
-    opened = apps.open_app(state, *where, app, size, arguments["seconds"], check_mode)
+    app = apps.read_request(request.app, request.ways, request.directory)
+    size = parse_keep_size(request.output_size) or DEFAULT_SIZE
+    state = StateDirectory(request.state_directory)
+    opened = apps.open_app(state, request.session_id, request.host, app, size, request.seconds, check_mode)
     changed = opened.pop("changed")
     return {"changed": changed, "opened": opened}
 
 
-def _close(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _close(request: CloseApp, check_mode: bool) -> Result:
     """Close one app or all apps of the session, and return which were open."""
-    state = StateDirectory(arguments["state_directory"])
-    ids = [record.id for record in state.records()[0] if record.name == arguments["session_name"]]
-    names = [arguments["app"]] if arguments["app"] else []
+    state = StateDirectory(request.state_directory)
+    ids = [record.id for record in state.records()[0] if record.name == request.session_name]
+    names = [request.app] if request.app else []
     closed = {app for session_id in ids for app in apps.close_apps(state, session_id, names, check_mode)}
     return {"changed": bool(closed), "closed": sorted(closed)}
 
 
-STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {"open": _open, "closed": _close}
+STATES: States = {OpenApp: _open, CloseApp: _close}
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(request: OpenApp | CloseApp, check_mode: bool) -> Result:
     """Bring the app into the requested state. Raises SessionError."""
-    state = StateDirectory(arguments["state_directory"])
-    owner.check(Engine.connect(), state, arguments["session_name"], arguments["asker"])
-    return STATES[arguments["state"]](arguments, check_mode)
+    state = StateDirectory(request.state_directory)
+    owner.check(Engine.connect(), state, request.session_name, request.asker)
+    return STATES[type(request)](request, check_mode)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Callable
+from typing import Any
 
 from ...adapters.engine import Engine, ImageDenied
+from ...core.model.call.base import Call, Result, States
+from ...core.model.call.session_images import EndServing, Load, Pull, Receive, Resolve, Serve
+from ...core.model.decode import encode
 from ...core.values.errors import SessionError
 from .. import images
 
@@ -18,86 +21,93 @@ LONGEST_PULL = 600
 """Seconds without an answer of the engine while it fetches or unpacks an image."""
 
 
-def _resolved(engine: Engine, arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def _engine() -> Engine:
+    return Engine.connect(timeout=LONGEST_PULL)
+
+
+def _resolved(request: Resolve, _check_mode: bool) -> Result:
     """Request the digests from the registry."""
-    digests, problems = images.resolve(engine, arguments["images"], arguments["logins"])
+    engine = _engine()
+    digests, problems = images.resolve(engine, request.images, _logins(request))
     return {"changed": False, "digests": digests, **_in_words(problems)}
 
 
-def _pulled(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _pulled(request: Pull, check_mode: bool) -> Result:
     """Pull the images that this host needs."""
+    engine = _engine()
     if check_mode:
         return {"changed": True, "pulled": {}, **_in_words({})}
-    pulled, problems = images.pull(engine, arguments["pulls"], arguments["logins"])
+    pulled, problems = images.pull(engine, encode(request.pulls), _logins(request))
     return {"changed": bool(pulled), "pulled": pulled, **_in_words(problems)}
 
 
-def _in_words(problems: Mapping[str, SessionError]) -> dict[str, Any]:
+def _logins(request: Resolve | Pull) -> Any:
+    return json.loads(request.logins or "{}")
+
+
+def _in_words(problems: Mapping[str, SessionError]) -> Result:
     """Return the answer about images that were not received."""
     denied = [reference for reference, error in problems.items() if isinstance(error, ImageDenied)]
     return {"problems": {reference: str(error) for reference, error in problems.items()}, "denied": denied}
 
 
-def _loaded(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _loaded(request: Load, check_mode: bool) -> Result:
     """Load the archive that the action has copied here."""
+    engine = _engine()
     if check_mode:
         return {"changed": True, "bytes": 0, "seconds": 0.0}
-    transfer = arguments["transfer"]
-    done = images.load(engine, arguments["archive"], transfer["image"], transfer["reference"], arguments["allowed"])
+    transfer = request.transfer
+    done = images.load(engine, request.archive, transfer.image, transfer.reference, request.allowed)
     return {"changed": True, **done}
 
 
-def _serving(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _serving(request: Serve, check_mode: bool) -> Result:
     """Start a server."""
+    engine = _engine()
     if check_mode:
         return {"changed": False, "port": 0, "fingerprint": "", "server": {"pid": 0, "start": 0}}
-    first, last = arguments["ports"]
+    first, last = request.ports
     served = images.serve(
-        engine,
-        arguments["transfer"]["image"],
-        address=arguments["address"],
-        ports=(first, last),
-        token=arguments["token"],
+        engine, request.transfer.image, address=request.address, ports=(first, last), token=request.token
     )
     return {"changed": False, **served}
 
 
-def _received(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _received(request: Receive, check_mode: bool) -> Result:
     """Get an image from a server."""
+    engine = _engine()
     if check_mode:
         return {"changed": True, "bytes": 0, "seconds": 0.0}
-    transfer, server = arguments["transfer"], arguments["server"]
+    transfer, server = request.transfer, request.server
     done = images.receive(
         engine,
-        transfer["image"],
-        transfer["reference"],
-        address=arguments["address"],
-        source=arguments["source"],
-        port=server["port"],
-        fingerprint=server["fingerprint"],
-        token=arguments["token"],
-        content=transfer.get("content") or "",
+        transfer.image,
+        transfer.reference,
+        address=request.address,
+        source=request.source,
+        port=server.port,
+        fingerprint=server.fingerprint,
+        token=request.token,
+        content=transfer.content,
     )
     return {"changed": True, **done}
 
 
-def _ended(_engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _ended(request: EndServing, check_mode: bool) -> Result:
     """End servers."""
-    return {"changed": False, "ended": 0 if check_mode else images.end(arguments["servers"])}
+    return {"changed": False, "ended": 0 if check_mode else images.end(request.servers)}
 
 
-STATES: dict[str, Callable[[Engine, dict[str, Any], bool], dict[str, Any]]] = {
-    "resolved": _resolved,
-    "pulled": _pulled,
-    "loaded": _loaded,
-    "serving": _serving,
-    "received": _received,
-    "ended": _ended,
+STATES: States = {
+    Resolve: _resolved,
+    Pull: _pulled,
+    Load: _loaded,
+    Serve: _serving,
+    Receive: _received,
+    EndServing: _ended,
 }
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(request: Call, check_mode: bool) -> Result:
     """Run the requested state. Raises SessionError, OSError."""
-    engine = Engine.connect(timeout=LONGEST_PULL)
-    arguments = {**arguments, "logins": json.loads(arguments["logins"] or "{}")}
-    return STATES[arguments["state"]](engine, arguments, check_mode)
+    return STATES[type(request)](request, check_mode)

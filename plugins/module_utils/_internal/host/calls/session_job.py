@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
-
 from ...adapters.output import OutputDirectory
 from ...adapters.state import StateDirectory
+from ...core.model.call.base import Result, States
+from ...core.model.call.session_job import StartJob, StopJob
 from ...core.rules.output import parse_keep_size
 from ...core.values.parse import parse_env
 from .. import jobs
@@ -17,41 +17,40 @@ from .. import jobs
 DEFAULT_SIZE = 16 * 1024**2
 
 
-def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _started(request: StartJob, check_mode: bool) -> Result:
     """Start the command."""
     command = jobs.Command(
-        arguments["command"],
-        parse_env("job_env", arguments["env"]),
-        arguments["user"],
-        arguments["directory"],
-        arguments["timeout"],
-        parse_keep_size(arguments["output_size"]) or DEFAULT_SIZE,
-        arguments["warn_alone"],
+        request.command,
+        parse_env("job_env", request.env),
+        request.user,
+        request.directory,
+        request.timeout,
+        parse_keep_size(request.output_size) or DEFAULT_SIZE,
+        request.warn_alone,
     )
-    where = (arguments["on"], arguments["host"])
-    state = StateDirectory(arguments["state_directory"])
-    job = OutputDirectory(arguments["state_directory"]).session(arguments["session_id"]).job(arguments["job"])
+    state = StateDirectory(request.state_directory)
+    job = OutputDirectory(request.state_directory).session(request.session_id).job(request.job)
     # A session that is removed in the meantime would get its output directory again, which nothing would clean up.
-    with state.working_on(arguments["session_id"]):
-        is_there = arguments["once"] and job.read_info() is not None
+    with state.working_on(request.session_id):
+        is_there = request.once and job.read_info() is not None
         if not check_mode and not is_there:
-            jobs.start(state, arguments["session_id"], arguments["job"], *where, command)
-    started = [name for name, host in arguments["on"].items() if host == arguments["host"]]
+            jobs.start(state, request.session_id, request.job, request.on, request.host, command)
+    started = [name for name, host in request.on.items() if host == request.host]
     return {"changed": not is_there, "started": started}
 
 
-def _stopped(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _stopped(request: StopJob, check_mode: bool) -> Result:
     """End the job."""
-    job = OutputDirectory(arguments["state_directory"]).session(arguments["session_id"]).job(arguments["job"])
+    job = OutputDirectory(request.state_directory).session(request.session_id).job(request.job)
     running = jobs.is_running(job)
     if not check_mode and job.path.exists():
-        jobs.stop(job, requeue=arguments["requeue"])
+        jobs.stop(job, requeue=request.requeue)
     return {"changed": running}
 
 
-STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {"started": _started, "stopped": _stopped}
+STATES: States = {StartJob: _started, StopJob: _stopped}
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(request: StartJob | StopJob, check_mode: bool) -> Result:
     """Run the requested state. Raises SessionError, OSError."""
-    return STATES[arguments["state"]](arguments, check_mode)
+    return STATES[type(request)](request, check_mode)

@@ -7,37 +7,34 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from typing import Any, Callable
 
 from ...adapters.state import StateDirectory
+from ...core.model.call.base import Call, Result, States
+from ...core.model.call.session_output import FindOutput, PruneOutput, ReadOutput
 from .. import output
 
 
-def _known(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def _known(request: FindOutput, _check_mode: bool) -> Result:
     """Return the sessions with the name."""
-    state = StateDirectory(arguments["state_directory"])
-    return {
-        "changed": False,
-        "sessions": output.known_sessions(
-            state, arguments["session_name"], arguments["session_id"] or "", arguments["states"]
-        ),
-    }
+    state = StateDirectory(request.state_directory)
+    sessions = output.known_sessions(state, request.session_name, request.session_id or "", request.states)
+    return {"changed": False, "sessions": sessions}
 
 
-def _read(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def _read(request: ReadOutput, _check_mode: bool) -> Result:
     """Read the output."""
     question = output.Question(
-        arguments["session_id"],
-        arguments["replicas"],
-        arguments["since"],
-        arguments["tail"],
-        arguments["grep"],
-        arguments["size"],
-        arguments["job"],
+        request.session_id,
+        request.replicas,
+        request.since,
+        request.tail,
+        request.grep,
+        request.size,
+        request.job,
     )
-    state = StateDirectory(arguments["state_directory"])
-    with closing(output.OutputReader(state, question, arguments["positions"])) as reader:
-        sources = reader.read_when_written(arguments["wait"])
+    state = StateDirectory(request.state_directory)
+    with closing(output.OutputReader(state, question, request.positions)) as reader:
+        sources = reader.read_when_written(request.wait)
     return {
         "changed": False,
         "sources": sources,
@@ -47,14 +44,14 @@ def _read(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     }
 
 
-def _pruned(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _pruned(request: PruneOutput, check_mode: bool) -> Result:
     """Remove output whose retention time is over, and leftovers."""
     # Only this call needs them.
     from ...adapters.engine import Engine, EngineError
     from .. import engine_trial, image_notes
 
-    state = StateDirectory(arguments["state_directory"])
-    removed = output.prune(state, arguments["days"] * 86400, arguments["sessions"], check_mode)
+    state = StateDirectory(request.state_directory)
+    removed = output.prune(state, request.days * 86400, request.sessions, check_mode)
     left = []
     with suppress(EngineError):  # the collection of facts reports a host without an engine
         engine = Engine.connect()
@@ -64,13 +61,9 @@ def _pruned(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return {"changed": bool(removed or left), "removed": removed, "leftovers": left}
 
 
-STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
-    "known": _known,
-    "read": _read,
-    "pruned": _pruned,
-}
+STATES: States = {FindOutput: _known, ReadOutput: _read, PruneOutput: _pruned}
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(request: Call, check_mode: bool) -> Result:
     """Run the requested state. Raises SessionError, OSError."""
-    return STATES[arguments["state"]](arguments, check_mode)
+    return STATES[type(request)](request, check_mode)

@@ -6,25 +6,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...adapters.ledger import LedgerFile
 from ...adapters.state import StateDirectory
-from ...core.model.record import read_record
+from ...core.model.call.base import Result, States
+from ...core.model.call.session_record import KeepRecords
+from ...core.model.decode import encode
 from ..prepare import keep_lines, keep_records, keep_tombstones, leave_torn_down, release_name
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what was, or would be, written. Raises InvalidRecord, StateError."""
-    state = StateDirectory(arguments["state_directory"])
-    records = [read_record(record) for record in arguments["records"]]
-    ledger = LedgerFile(arguments["state_directory"])
-    actions = keep_records(state, records, check_mode, arguments["recorded"], settles=True)
+def call(request: KeepRecords, check_mode: bool) -> Result:
+    """Return what was, or would be, written. Raises StateError."""
+    state, records = StateDirectory(request.state_directory), list(request.records)
+    ledger = LedgerFile(request.state_directory)
+    actions = keep_records(state, records, check_mode, request.recorded, settles=True)
     if not check_mode:
-        leave_torn_down(state, ledger, records, arguments["looked"], arguments["lease_owner"])
-    for record in [] if check_mode or arguments["lease_owner"] is None else records:
-        release_name(ledger, record.id, arguments["lease_owner"])
-    actions += keep_tombstones(state, arguments["tombstones"], arguments["forget"], check_mode)
-    seconds, most = arguments["output_days"] * 86400, arguments["output_sessions"]
-    actions += keep_lines(state, arguments["settled"], seconds, most, check_mode)
+        leave_torn_down(state, ledger, records, request.looked, request.lease_owner)
+    if request.lease_owner is not None and not check_mode:
+        for record in records:
+            release_name(ledger, record.id, request.lease_owner)
+    actions += keep_tombstones(state, encode(request.tombstones), list(request.forget), check_mode)
+    actions += keep_lines(state, request.settled, request.output_days * 86400, request.output_sessions, check_mode)
     return {"changed": bool(actions), "actions": actions}
+
+
+STATES: States = {KeepRecords: call}

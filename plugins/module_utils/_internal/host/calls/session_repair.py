@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 from ...adapters.state import StateDirectory
-from ...core.model.claims import Allocatable
-from ...core.model.record import Record, read_record
+from ...core.model.call.base import Result, States
+from ...core.model.call.session_repair import Repair
+from ...core.model.record import InvalidRecord, Record
 from ..repair import repair_host
 
 
@@ -26,10 +26,13 @@ def shown_by_roots(roots: Iterable[str], used: Collection[str], private: Mapping
     return {root: exposed(bounded_path_facts(root)["real"], private) if root in used else "" for root in roots}
 
 
-def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(request: Repair, check_mode: bool) -> Result:
     """Return what was, or would be, restored. Failed, with all that was done, if a session could not be repaired."""
-    state = StateDirectory(arguments["state_directory"])
-    allocatable = Allocatable.from_dict(arguments["allocatable"]) if arguments["allocatable"] else None
+    state = StateDirectory(request.state_directory)
+    allocatable = request.allocatable
+    for key, record in request.records.items():
+        if record.id != key:
+            raise InvalidRecord(f"The record is that of session {record.id}, found at the place of session {key}.")
 
     def evaluate(record: Record, host: str) -> None:
         # The rules for plans take long to import, and a host that has its own records does not need them.
@@ -38,24 +41,24 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         from ..facts import private_places
 
         used = validate_plan(record.plan).hosts[host].mount_roots
-        roots = shown_by_roots(arguments["mount_roots"], used, private_places(state))
+        roots = shown_by_roots(request.mount_roots, used, private_places(state))
         devices = allocatable.devices if allocatable else ()
-        check_plan(record.plan, host, roots, arguments["volume_drivers"], devices)
+        check_plan(record.plan, host, roots, request.volume_drivers, devices)
 
     done = repair_host(
         state,
-        arguments["host"],
-        {key: read_record(record, key) for key, record in arguments["records"].items()},
-        arguments["public_keys"],
-        known_as=arguments["known_as"],
-        recorded=arguments["recorded"],
-        looked=arguments["looked"],
+        request.host,
+        request.records,
+        request.public_keys,
+        known_as=request.known_as,
+        recorded=request.recorded,
+        looked=request.looked,
         allocatable=allocatable,
-        session_name=arguments["session_name"] or None,
+        session_name=request.session_name or None,
         check_mode=check_mode,
-        apart=arguments["apart"],
-        conflicting=arguments["conflicting"],
-        waiting=arguments["waiting"],
+        apart=request.apart,
+        conflicting=request.conflicting,
+        waiting=request.waiting,
         evaluate=evaluate,
     )
     result = {
@@ -68,3 +71,6 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         "diff": {"before": done.before, "after": done.after},
     }
     return {**result, "failed": True, "msg": "\n".join(done.problems)} if done.problems else result
+
+
+STATES: States = {Repair: call}

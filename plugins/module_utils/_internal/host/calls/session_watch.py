@@ -7,22 +7,26 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from ...adapters.state import StateDirectory
+from ...core.model.call.base import Result, States
+from ...core.model.call.session_watch import Watch
 from ..facts import signature
 
 EVERY = 0.5
 """Seconds between two reads of the disk."""
 
 
-def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def call(request: Watch, _check_mode: bool) -> Result:
     """Return whether anything has changed before the time was over. Raises StateError."""
-    state = StateDirectory(arguments["state_directory"])
-    deadline = time.monotonic() + arguments["seconds"]
+    state = StateDirectory(request.state_directory)
+    deadline = time.monotonic() + request.seconds
     moved = False
     while not moved and time.monotonic() < deadline:
-        moved = signature(state, arguments["session_name"]) != arguments["signature"]
+        moved = signature(state, request.session_name) != request.signature
         if not moved:
             time.sleep(min(EVERY, max(0.0, deadline - time.monotonic())))
     return {"changed": False, "moved": moved}
+
+
+STATES: States = {Watch: call}

@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ...core.model.call.base import Result, States
+from ...core.model.call.ssh_runtime import BuildSshRuntime
 from ...core.values.places import RUNTIME_ON_HOST
 from .. import ssh_runtime
 
 
-def call(_arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(_request: BuildSshRuntime, check_mode: bool) -> Result:
     """Return the changes of the directory. Raises SessionError, OSError."""
     done = ssh_runtime.install(check_mode)
     return {"changed": done.changed, "path": RUNTIME_ON_HOST, "diff": {"before": done.before, "after": done.after}}
+
+
+STATES: States = {BuildSshRuntime: call}

@@ -14,10 +14,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     SECONDS,
     SuspicionFile,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import Start
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.health import Suspicion
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import engine_trial
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import session_host
+from ansible_collections.cluster_compute.session.tests.any_request import request_for
 
 At = Callable[[float], SuspicionFile]
 
@@ -74,22 +76,22 @@ class OfHost(SessionError):
 def test_what_a_host_fails_at_for_reasons_of_its_own_is_remembered(
     file_at: At, monkeypatch: pytest.MonkeyPatch, state: str, error: SessionError, is_remembered: bool
 ) -> None:
-    def fail(_arguments: object, _check_mode: bool) -> None:
+    def fail(_request: object, _check_mode: bool) -> None:
         raise error
 
-    monkeypatch.setitem(session_host.STATES, state, fail)
+    request, start = request_for(state, "/var/lib/x"), request_for("started", "/var/lib/x")
+    monkeypatch.setitem(session_host.STATES, type(request), fail)
     monkeypatch.setattr(engine_trial, "problem", lambda *_given: "")
-    given = {"state": state, "record": None, "state_directory": "/var/lib/x"}
     for check_mode in (True, False):
         with pytest.raises(SessionError):
-            session_host.call(given, check_mode)
+            session_host.call(request, check_mode)
         assert (SuspicionFile("/var/lib/x").read() is not None) == (is_remembered and not check_mode)
     changed = [False]
-    monkeypatch.setitem(session_host.STATES, "started", lambda _arguments, _check_mode: {"changed": changed[0]})
-    session_host.call({**given, "state": "started"}, False)
+    monkeypatch.setitem(session_host.STATES, Start, lambda _request, _check_mode: {"changed": changed[0]})
+    session_host.call(start, False)
     assert (SuspicionFile("/var/lib/x").read() is not None) == is_remembered, "nothing was started, so nothing is shown"
     changed[0] = True
-    session_host.call({**given, "state": "started"}, True)
+    session_host.call(start, True)
     assert (SuspicionFile("/var/lib/x").read() is not None) == is_remembered
-    session_host.call({**given, "state": "started"}, False)
+    session_host.call(start, False)
     assert SuspicionFile("/var/lib/x").read() is None

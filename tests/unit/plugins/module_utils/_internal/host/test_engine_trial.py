@@ -33,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     PeersSilent,
     VerificationFailed,
 )
+from ansible_collections.cluster_compute.session.tests.any_request import request_for
 
 FULL = "Docker Engine could not run a command: no space left on device."
 OWN = (EngineError("no such program"), VerificationFailed("It ended with code 1.\n| a line of its own"), OSError("?"))
@@ -53,18 +54,18 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     tries: list[str] = []
 
     def ask(error: Exception, problem: str, state: str = "started", check_mode: bool = False) -> dict[str, Any]:
-        def fail(_arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+        def fail(_request: Any, _check_mode: bool) -> dict[str, Any]:
             raise error
 
         def said(_only_command: bool = False) -> str:
             tries.append(problem)
             return problem
 
-        monkeypatch.setitem(session_host.STATES, state, fail)
+        request = request_for(state, str(tmp_path))
+        monkeypatch.setitem(session_host.STATES, type(request), fail)
         monkeypatch.setattr(engine_trial, "problem", said)
-        arguments = {"state": state, "record": None, "state_directory": str(tmp_path)}
         with pytest.raises((SessionError, OSError)) as found:
-            session_host.call(arguments, check_mode)
+            session_host.call(request, check_mode)
         answer = failed(found.value)
         remembered = suspicion.SuspicionFile(str(tmp_path)).read()
         return {**answer, "tries": len(tries), "suspect": remembered.reason if remembered else ""}

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import machine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import state as state_module
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import CreateIdentity
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot, facts, identity
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_identity
 
@@ -26,28 +27,28 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
 
 
 def test_an_identity_is_made_once_and_stays(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = {"host": "h1", "state_directory": str(state.root)}
+    request = CreateIdentity("h1", str(state.root))
     assert identity.read_identity(state) == identity.Identity()
-    assert host_identity.call(arguments, True)["changed"]
+    assert host_identity.call(request, True)["changed"]
     assert identity.read_identity(state) == identity.Identity()
-    assert host_identity.call(arguments, False)["actions"] == ["create identity h1"]
+    assert host_identity.call(request, False)["actions"] == ["create identity h1"]
     first = identity.read_identity(state)
     assert (len(first.id), first.names) == (36, ("h1",))
-    assert not host_identity.call(arguments, False)["changed"]
+    assert not host_identity.call(request, False)["changed"]
     assert identity.read_identity(state) == first
     assert "4c4c4544" not in (state.root / "identity.json").read_text(encoding="utf-8")
     monkeypatch.setattr(machine, "hardware_name", lambda: "")
     assert identity.read_identity(state) == first, "a kernel may not tell the machine's name"
     (state.root / "identity.json").write_text("{", encoding="utf-8")
     assert identity.read_identity(state) == identity.Identity()
-    assert host_identity.call(arguments, False)["changed"]
+    assert host_identity.call(request, False)["changed"]
     assert json.loads((state.root / "identity.json").read_text(encoding="utf-8"))["machine"] == ""
 
 
 def test_a_disk_on_another_machine_is_left_out_and_starts_nothing(
     state: StateDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    here = {"host": "h1", "state_directory": str(state.root)}
+    here = CreateIdentity("h1", str(state.root))
     host_identity.call(here, False)
     monkeypatch.setattr(machine, "hardware_name", lambda: "4c4c4544-0043")
     monkeypatch.setattr(os, "geteuid", lambda: 0)

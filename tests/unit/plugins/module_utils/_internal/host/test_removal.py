@@ -102,7 +102,7 @@ def test_a_repair_that_gives_a_session_up_tells(world: World, monkeypatch: pytes
     given_away = {key: Membership(GIVEN_AWAY, {"h2": False}, ("h2",))}
     with monkeypatch.context() as patch:  # undone before what `in_memory` has patched is
         patch.setattr(membership, "memberships", lambda *_given: given_away)
-        answer = host.call("session_repair", {"apart": [key]})
+        answer = host.call("session_repair", {"host": "h1", "apart": [key]})
     assert (answer.get("failed", False), answer["warnings"]) == (False, WARNINGS)
     assert answer["actions"][0].startswith("give up session ash")
     assert "network" not in " ".join([*answer["actions"], *answer["diff"]["before"]])
@@ -118,7 +118,7 @@ def test_a_host_that_ends_a_session_tells(world: World, looks: str, capsys: pyte
     part.write_record(advance(record, TERMINATED, "Its time is over."))
     done = "remove what is left of session ash, which has ended"
     if looks == "repair":
-        answer = host.call("session_repair", {})
+        answer = host.call("session_repair", {"host": "h1"})
         assert (answer.get("failed", False), answer["actions"], answer["warnings"]) == (False, [done], WARNINGS)
     else:
         assert timer.look(state) == 0

@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the calls to a host have in common.
+
+A call is a dataclass for each of its states, whose fields are what the host reads. The controller sends `arguments_of`
+it, and the program on the host reads it back by `read`. On the wire it is a mapping with ``state``, if the call has
+states, and a key for each field that is not None.
+
+Two fields mean the same everywhere. host: the name of the called host, in the plan of the session. state_directory:
+where that host stores the data of sessions.
+
+Annotations are types in the files of calls, not text, as the decoder reads them.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any, ClassVar
+
+from ...values.errors import show
+from ..decode import READ, Malformed, decode, encode
+from ..record import read_record
+
+STATE_DIRECTORY = "/var/lib/cluster-compute"
+
+PATH = {"type": "path"}
+"""Metadata of a field that is a path on the host. Ansible expands a user's directory and variables in it."""
+SECRET = {"secret": True}
+"""Metadata of a field that is never shown."""
+PUBLIC = {"secret": False}
+"""Metadata of a field that is shown, although Ansible takes it for a secret because of its name."""
+AT_CONTROLLER = {"at_controller": True}
+"""Metadata of a field that only the controller's part of the call reads, not the host."""
+RECORD = {READ: read_record}
+"""Metadata of a field with records, which are checked as strictly as those that are read from a disk."""
+
+
+class Call:
+    """A call to a host.
+
+    call: the name of the call, which is that of its file in `host.calls`. state: empty if the call has no states.
+    is_default: whether it is meant if no state is given. any_of: fields of which at least one has to be given.
+    has_check_mode: whether it supports check mode.
+    """
+
+    call: ClassVar[str]
+    state: ClassVar[str] = ""
+    is_default: ClassVar[bool] = False
+    any_of: ClassVar[tuple[str, ...]] = ()
+    has_check_mode: ClassVar[bool] = True
+
+
+Result = dict[str, Any]
+"""The plain form of the answer to a call, which is also the result of the module of that name."""
+States = Mapping[type[Call], Callable[[Any, bool], Result]]
+"""By state of a call, the function that runs it on the host; its second argument is whether that is check mode."""
+
+
+def fields_of(kind: type[Call]) -> "tuple[Field[Any], ...]":
+    """Return the fields of a call."""
+    return fields(kind)  # type: ignore[arg-type]
+
+
+def is_required(part: "Field[Any]") -> bool:
+    """Whether a field has to be given."""
+    return part.default is MISSING and part.default_factory is MISSING
+
+
+def arguments_of(request: Call) -> dict[str, Any]:
+    """Return the plain form of a call for the wire."""
+    state = {"state": request.state} if request.state else {}
+    return {**state, **{key: value for key, value in encode(request).items() if value is not None}}
+
+
+def read(kinds: Collection[type[Call]], arguments: Mapping[str, Any]) -> Call:
+    """Return a call from its plain form. kinds: its states.
+
+    None counts as not given, and what only other states of the call read is ignored, because Ansible fills in the
+    defaults of all options of a call. Raises Malformed.
+    """
+    name, state = next(iter(kinds)).call, arguments.get("state")
+    kind = next((kind for kind in kinds if (kind.is_default if state is None else kind.state == state)), None)
+    if kind is None and len(kinds) == 1:
+        kind = next((kind for kind in kinds if not kind.state), None)
+    if kind is None:
+        raise Malformed([f"The call {name} has no state {show(state)}" if state else f"The call {name} lacks a state"])
+    own = {part.name for part in fields_of(kind)}
+    others = {part.name for other in kinds for part in fields_of(other)} - own | {"state"}
+    given = {key: value for key, value in arguments.items() if value is not None and key not in others}
+    if kind.any_of and not any(key in given for key in kind.any_of):
+        raise Malformed([f"The call {name} lacks {' or '.join(kind.any_of)}"])
+    return decode(kind, given, f"The call {name}")

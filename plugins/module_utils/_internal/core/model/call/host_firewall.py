@@ -1,0 +1,34 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Keep containers out of the overlays of the site, or stop doing this."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Optional
+
+from .base import Call
+
+
+@dataclass(frozen=True)
+class KeepOutOfOverlays(Call):
+    """Keep all containers of the host out of the overlays of the site.
+
+    vxlan_port: their UDP port. vni_pool: their network identifiers, as a range. underlay_address: as of LookAtHost.
+    """
+
+    call: ClassVar[str] = "host_firewall"
+    state: ClassVar[str] = "present"
+    is_default: ClassVar[bool] = True
+
+    vxlan_port: int = 4789
+    vni_pool: str = "4096-16777215"
+    underlay_address: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class LetIntoOverlays(Call):
+    """Remove the rules of KeepOutOfOverlays."""
+
+    call: ClassVar[str] = "host_firewall"
+    state: ClassVar[str] = "absent"

@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""A host's part of preflight."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Optional
+
+from .base import PATH, SECRET, STATE_DIRECTORY, Call
+
+
+@dataclass(frozen=True)
+class Examine(Call):
+    """Check a host for preflight.
+
+    images, paths, volumes: those whose facts are needed. roots: the directories below which sessions may mount.
+    underlay_address, encryption, accelerators: as of LookAtHost.
+    """
+
+    call: ClassVar[str] = "host_preflight"
+    state: ClassVar[str] = "examined"
+
+    images: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    underlay_address: Optional[str] = None
+    encryption: bool = False
+    accelerators: Any = None
+    state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class ProbeTask:
+    """What hosts test of each other.
+
+    probe: the plain form of `preflight.probe_plan.ProbePlan`. settings: of the link and the measurement. storage: by
+    host its parts in the test of shared directories, by path.
+    """
+
+    probe: dict[str, Any]
+    settings: dict[str, Any]
+    storage: dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Listen(Call):
+    """Start the process to which other hosts connect. token: by which they authenticate. roots: as of Examine."""
+
+    call: ClassVar[str] = "host_preflight"
+    state: ClassVar[str] = "listening"
+
+    plan: ProbeTask
+    token: str = field(metadata=SECRET)
+    host: str = ""
+    roots: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reach(Call):
+    """Connect to the other hosts.
+
+    token, roots: as of Listen. ports, udp_ports: by host where it listens; None or 0 if it does not. server: the
+    process of Listen on this host.
+    """
+
+    call: ClassVar[str] = "host_preflight"
+    state: ClassVar[str] = "reached"
+
+    plan: ProbeTask
+    token: str = field(metadata=SECRET)
+    host: str = ""
+    roots: tuple[str, ...] = ()
+    ports: dict[str, Optional[int]] = field(default_factory=dict)
+    udp_ports: dict[str, Optional[int]] = field(default_factory=dict)
+    server: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measure(Call):
+    """Measure the connection to another host. token, ports: as of Reach. target: the other host."""
+
+    call: ClassVar[str] = "host_preflight"
+    state: ClassVar[str] = "measured"
+
+    plan: ProbeTask
+    token: str = field(metadata=SECRET)
+    host: str = ""
+    target: str = ""
+    ports: dict[str, Optional[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EndListening(Call):
+    """End the process of Listen, and return what it received. token, server: as of Reach."""
+
+    call: ClassVar[str] = "host_preflight"
+    state: ClassVar[str] = "ended"
+
+    token: str = field(metadata=SECRET)
+    server: dict[str, int] = field(default_factory=dict)

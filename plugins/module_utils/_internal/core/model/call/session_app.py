@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Open an app of a session, or close it."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Optional
+
+from .base import AT_CONTROLLER, PATH, STATE_DIRECTORY, Call
+
+
+@dataclass(frozen=True)
+class OpenApp(Call):
+    """Open an app in main1 of a session.
+
+    app: its name. ways: of starting it, the first one that works is used. directory: in which it starts; empty for that
+    of the image. seconds: how long it may take until it listens. output_size: as of StartJob. asker: the user who wants
+    it; None for an administrator. answer_file, configuration: for the controller, which makes them from the answer.
+    """
+
+    call: ClassVar[str] = "session_app"
+    state: ClassVar[str] = "open"
+    is_default: ClassVar[bool] = True
+
+    session_name: str
+    session_id: str
+    host: str
+    app: str = ""
+    ways: tuple[dict[str, Any], ...] = ()
+    directory: str = ""
+    seconds: int = 60
+    output_size: str = "16m"
+    answer_file: str = field(default="", metadata=AT_CONTROLLER)
+    configuration: str = field(default="", metadata=AT_CONTROLLER)
+    asker: Optional[str] = None
+    state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class CloseApp(Call):
+    """Close an app of a session. app: empty for all apps of it. asker: as of OpenApp."""
+
+    call: ClassVar[str] = "session_app"
+    state: ClassVar[str] = "closed"
+
+    session_name: str
+    app: str = ""
+    asker: Optional[str] = None
+    state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)

@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Get images from a registry, the controller or another host."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Optional
+
+from .base import PATH, SECRET, Call
+
+
+@dataclass(frozen=True)
+class WantedImage:
+    """An image to pull. reference: as in the request. digest: what that was resolved to."""
+
+    reference: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class ImageTransfer:
+    """One image on its way from one host, or from the controller, to another.
+
+    image: its id on the sender. content: what it must contain if its id on the receiver is to be a different one.
+    """
+
+    reference: str
+    image: str
+    sender: str
+    receiver: str
+    content: str = ""
+
+
+@dataclass(frozen=True)
+class ImageServer:
+    """Where a host serves an image. fingerprint: of its certificate."""
+
+    port: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Resolve(Call):
+    """Ask registries for the digests of images.
+
+    logins: by registry, as JSON text: of a mapping, Ansible would take every value, user names too, out of all that is
+    returned, and one such as "ada" or "12" is found in digests and sizes.
+    """
+
+    call: ClassVar[str] = "session_images"
+    state: ClassVar[str] = "resolved"
+
+    images: tuple[str, ...] = ()
+    logins: Optional[str] = field(default=None, metadata=SECRET)
+
+
+@dataclass(frozen=True)
+class Pull(Call):
+    """Pull images from registries. logins: as of Resolve."""
+
+    call: ClassVar[str] = "session_images"
+    state: ClassVar[str] = "pulled"
+
+    pulls: tuple[WantedImage, ...] = ()
+    logins: Optional[str] = field(default=None, metadata=SECRET)
+
+
+@dataclass(frozen=True)
+class Load(Call):
+    """Load an archive that was copied to the host. archive: its path. allowed: the ids of all images in it."""
+
+    call: ClassVar[str] = "session_images"
+    state: ClassVar[str] = "loaded"
+
+    transfer: ImageTransfer
+    archive: str = field(metadata=PATH)
+    allowed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Serve(Call):
+    """Serve an image to one other host.
+
+    address: at which this host listens. token: by which the other one authenticates. ports: the first and the last
+    that may be used.
+    """
+
+    call: ClassVar[str] = "session_images"
+    state: ClassVar[str] = "serving"
+
+    transfer: ImageTransfer
+    address: str
+    token: str = field(metadata=SECRET)
+    ports: tuple[int, ...] = (8480, 8489)
+
+
+@dataclass(frozen=True)
+class Receive(Call):
+    """Get an image from another host. address: of that. token: as of Serve. source: the own address; None for any."""
+
+    call: ClassVar[str] = "session_images"
+    state: ClassVar[str] = "received"
+
+    transfer: ImageTransfer
+    address: str
+    server: ImageServer
+    token: str = field(metadata=SECRET)
+    source: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class EndServing(Call):
+    """End servers whose receivers do not come. servers: their processes."""
+
+    call: ClassVar[str] = "session_images"
+    state: ClassVar[str] = "ended"
+
+    servers: tuple[dict[str, int], ...] = ()

@@ -1,0 +1,17 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Build the SSH runtime for replicas."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .base import Call
+
+
+@dataclass(frozen=True)
+class BuildSshRuntime(Call):
+    """Build the SSH runtime for replicas."""
+
+    call: ClassVar[str] = "ssh_runtime"
