@@ -35,6 +35,11 @@ def call(check_mode: bool = False, **arguments: Any) -> dict[str, Any]:
     return run("session_images", arguments, check_mode)
 
 
+def place_of(server: dict[str, Any]) -> dict[str, Any]:
+    """Return what a receiver is told of the answer of a server."""
+    return {key: server[key] for key in ("port", "fingerprint")}
+
+
 def image_id(engine: Engine, name: str) -> str:
     """Return what an engine has by a name; nothing where it has none."""
     return str((engine.inspect_image(name) or {}).get("Id", ""))
@@ -145,7 +150,7 @@ def test_a_transfer_goes_from_server_to_receiver(archive: dict[str, str], engine
         token=TOKEN,
     )
     assert 18480 <= server["port"] <= 18489
-    given: dict[str, Any] = {"address": "127.0.0.1", "server": server}
+    given: dict[str, Any] = {"address": "127.0.0.1", "server": place_of(server)}
     # The receiver wants another image than the server sends: what the engine has by that id decides.
     with pytest.raises(SessionError, match=f"was loaded, but|came where {archive['id'][:19]} was to come"):
         call(state="received", transfer={"image": archive["id"], "reference": NAME}, token=TOKEN, **given)
@@ -196,7 +201,7 @@ def test_a_transfer_from_another_store_is_known_by_its_content(images: dict[str,
             given: dict[str, Any] = {
                 "transfer": transfer,
                 "address": "127.0.0.1",
-                "server": server,
+                "server": place_of(server),
                 "token": TOKEN,
             }
             if right:

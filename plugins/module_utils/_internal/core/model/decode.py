@@ -95,7 +95,7 @@ def encode(value: Any) -> Any:
     if _has_own_form(kind):
         return value.to_dict()
     names = _names(kind)
-    if not names:
+    if names is None:
         return _encode_items(value) if isinstance(value, (dict, Mapping)) else value
     found = {name: encode(getattr(value, name)) for name in names}
     for name in _optional(kind):
@@ -111,8 +111,8 @@ def _encode_items(value: Mapping[str, Any]) -> Any:
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+def _names(kind: Any) -> tuple[str, ...] | None:
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
 
 
 @cache

@@ -22,13 +22,14 @@ class WantedImage:
 class ImageTransfer:
     """One image on its way from one host, or from the controller, to another.
 
-    image: its id on the sender. content: what it must contain if its id on the receiver is to be a different one.
+    image: its id on the sender. sender, receiver: for the controller. content: what it must contain if its id on the
+    receiver is to be a different one.
     """
 
     reference: str
     image: str
-    sender: str
-    receiver: str
+    sender: str = ""
+    receiver: str = ""
     content: str = ""
 
 
