@@ -356,7 +356,7 @@ class Host(Images, Jobs):
                 f"{transfer.get('sender')} {transfer.get('receiver')} {transfer.get('image')} {NOW.secret}"
             )
             if arguments.get("archive"):  # it is brought along
-                arguments["archive"] = shutil.copy(self.root.parent / "images.tar", self.root)
+                arguments["archive"] = str(shutil.copy(self.root.parent / "images.tar", self.root))
         if arguments.get("follow_seconds") == LONGEST:
             self.go_on(ends=True)
         try:
