@@ -18,10 +18,10 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_PARAMETERS = 7
 MOST_COMPLEXITY = 15
 LIMITS = {
-    "untyped mappings": 544,
-    "keys in verbs and calls": 662,
-    "functions of many parameters": 24,
-    "complex functions": 182,
+    "untyped mappings": 437,
+    "keys in verbs and calls": 332,
+    "functions of many parameters": 11,
+    "complex functions": 29,
     "undocumented": 0,
 }
 """What there may be of each. Lower a number when there is less."""
