@@ -18,10 +18,10 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_PARAMETERS = 7
 MOST_COMPLEXITY = 15
 LIMITS = {
-    "untyped mappings": 437,
-    "keys in verbs and calls": 332,
-    "functions of many parameters": 11,
-    "complex functions": 29,
+    "untyped mappings": 419,
+    "keys in verbs and calls": 321,
+    "functions of many parameters": 9,
+    "complex functions": 24,
     "undocumented": 0,
 }
 """What there may be of each. Lower a number when there is less."""
