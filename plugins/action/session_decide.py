@@ -35,8 +35,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     teardown,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import (
+    HandingVerb,
     Outside,
     State,
+    Verb,
     hosts_of,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.events import (
@@ -55,7 +57,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_va
     resource_group,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identity import has_ended, this_run
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import BY_GIVEN, HANDING, VERBS
 
 PAUSE = (0.3, 1.5)
 """Range of seconds between two attempts. Random, so that runs that collided do not collide again."""
@@ -141,15 +143,14 @@ class ActionModule(ActionBase):
             time.sleep(max(drawn, float(state["pause"])))
         if event is not None and receiver is not None:
             send(receiver, event, task_vars, reader(self._templar))
-        return self._result(verb, state, arguments, event)
+        return self._result(state, arguments, event)
 
-    def _advanced(self, verb: Any, state: State, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State:
+    def _advanced(self, verb: Verb, state: State, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State:
         """Return what the verb makes of a state and the answers to its step."""
         answers = self._answers(state, arguments["verb"], task_vars["hostvars"])
         if arguments["outcome"] is not None:
             answers["launch"] = arguments["outcome"]
-        advanced: State = verb.advance(state, answers, self._outside(task_vars))
-        return advanced
+        return verb.advance(state, answers, self._outside(task_vars))
 
     def _begin(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State | None:
         """Return the first state if this decision is the first. None if there is a state already."""
@@ -186,8 +187,7 @@ class ActionModule(ActionBase):
             given = {key: arguments[key] for key in ("only_lost", "moves_from", "losses", "unreachable")}
             return schedule.begin(hosts, arguments["session_name"] or "", **given)
         if arguments["given"] is not None:
-            begun: State = VERBS[arguments["verb"]].begin(arguments["given"], hosts, self._outside(task_vars))
-            return begun
+            return BY_GIVEN[arguments["verb"]].begin(arguments["given"], hosts, self._outside(task_vars))
         if arguments["session_name"] is not None:
             hands_on = arguments["hands_on"] and not self._task.check_mode
             return teardown.begin(arguments["session_name"], hosts, arguments["fails"], hands_on)
@@ -219,32 +219,31 @@ class ActionModule(ActionBase):
             scope=read_scope(task_vars, reader(self._templar)),
         )
 
-    def _result(
-        self, verb: Any, state: State, arguments: Mapping[str, Any], event: dict[str, Any] | None
-    ) -> dict[str, Any]:
+    def _result(self, state: State, arguments: Mapping[str, Any], event: dict[str, Any] | None) -> dict[str, Any]:
+        handing = HANDING.get(arguments["verb"])
         if "failure" in state and not state["step"]:
             shown = {"diff": state["diff"]} if "diff" in state else {}
             return {"failed": True, "msg": spoken(state["failure"]), **spoken(shown)}
         is_over = not state["step"]
-        if is_over and arguments["says"]:
+        if is_over and arguments["says"] and handing is not None:
             # Shown as ansible.builtin.debug does. Data for later jobs was passed on before, or it would also be shown.
-            shown = {"changed": False, "msg": spoken(verb.closing_lines(state)), "_ansible_verbose_always": True}
+            shown = {"changed": False, "msg": spoken(handing.closing_lines(state)), "_ansible_verbose_always": True}
             return {**shown, "warnings": spoken(state["warnings"])} if state.get("warnings") else shown
         result: dict[str, Any] = {"changed": False, **state}
         result.update({key: spoken(result[key]) for key in SPOKEN & result.keys()})
-        if is_over and state.get("hands_on"):
-            result.update(lines=spoken(verb.closing_lines(state)), saying=verb.SAY)
-        artifact = _artifact(verb, state, event)
+        if is_over and state.get("hands_on") and handing is not None:
+            result.update(lines=spoken(handing.closing_lines(state)), saying=handing.SAY)
+        artifact = _artifact(handing, state, event)
         result.update(handed_on(artifact) if artifact else {})
         # Only a launch has a difference, and its state contains nothing of other sessions.
         return result if "diff" in result else not_shown(result)
 
 
-def _artifact(verb: Any, state: State, event: Mapping[str, Any] | None) -> dict[str, object]:
+def _artifact(handing: HandingVerb | None, state: State, event: Mapping[str, Any] | None) -> dict[str, object]:
     """Return the variables that a verb hands on to later jobs of a workflow."""
-    if event is not None and not hasattr(verb, "handed_on"):
-        return {EVENT: event}
-    data = verb.handed_on(state) if state.get("hands_on") else None
+    if handing is None:
+        return {} if event is None else {EVENT: event}
+    data = handing.handed_on(state) if state.get("hands_on") else None
     return {} if data is None else {ARTIFACT: data}
 
 

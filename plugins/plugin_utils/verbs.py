@@ -6,17 +6,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..module_utils._internal.core.verbs import check_pairs, job, launch, logs, preflight, repair, schedule, teardown
+from ..module_utils._internal.core.verbs.verb import GivenVerb, HandingVerb, Verb
 
-VERBS: dict[str, Any] = {
+BY_GIVEN: dict[str, GivenVerb] = {
     "check_pairs": check_pairs,
-    "launch": launch,
     "logs": logs,
     "preflight": preflight,
-    "repair": repair,
     "run_job": job,
-    "schedule": schedule,
-    "teardown": teardown,
 }
+"""Verbs that begin with what their role gives; the others have options of session_decide."""
+HANDING: dict[str, HandingVerb] = {"launch": launch, "teardown": teardown}
+"""Verbs whose result is passed on in a workflow."""
+VERBS: dict[str, Verb] = dict(sorted({**BY_GIVEN, **HANDING, "repair": repair, "schedule": schedule}.items()))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ..cluster.host_names import renamed
 from ..model.calls import Call
@@ -33,6 +33,34 @@ OF_HOST = ("underlay_address", "accelerators", *PLACE)
 """What a host needs of its role to report its facts."""
 REMOVAL = (*PLACE, "output_size", "output_days", "output_sessions")
 """What a removal gets of its role: also how much output is kept."""
+
+
+class Verb(Protocol):
+    """What Ansible needs of a verb. REFUSED: the first line if its request is wrong, or hosts do not allow it."""
+
+    REFUSED: str
+
+    def advance(self, state: State, answers: Answers, outside: Outside, /) -> State:
+        """Return the state that follows from the answers to the state's step. Raises CoreError."""
+
+
+class GivenVerb(Verb, Protocol):
+    """A verb that begins with what its role gives."""
+
+    def begin(self, given: Mapping[str, Any], hosts: Sequence[str], outside: Outside, /) -> State:
+        """Return the first state. hosts: of the play. Raises InvalidInput."""
+
+
+class HandingVerb(Verb, Protocol):
+    """A verb whose result is passed on in a workflow. SAY: the title under which its last lines are shown."""
+
+    SAY: str
+
+    def handed_on(self, state: State, /) -> dict[str, Any] | None:
+        """Return what is passed on, as far as it is known; None while nothing is."""
+
+    def closing_lines(self, state: State, /) -> list[str]:
+        """Return the lines that people see at the end."""
 
 
 @dataclass(frozen=True)
