@@ -13,14 +13,14 @@ controller starts it, because this host cannot know whether the replica still ru
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ..adapters.engine import PATIENCE, Engine
 from ..adapters.ledger import LedgerFile
 from ..adapters.state import PublicKeys, StateDirectory, StateError
-from ..core.model.claims import COMMITTED, Allocatable, Claim, ClaimAnswer
+from ..core.model.claims import COMMITTED, ClaimAnswer
 from ..core.model.decode import encode
 from ..core.model.patch import digest, patched
 from ..core.model.plan import Plan, read_plan
@@ -37,46 +37,30 @@ from .session.containers import foreign_containers
 from .session.context import Amendment, Context, Upkeep, has_ssh
 from .session.stages import session_stages
 
-
-@dataclass(frozen=True)
-class Run:
-    """Data about a run. recorded: sessions of which this host had a record when the run collected facts (*looked*)."""
-
-    lease_owner: str
-    recorded: Collection[str]
-    looked: float | None
+if TYPE_CHECKING:
+    from ..core.model.call.session_host import Agree, Amend, Hold
 
 
-def hold(
-    state: StateDirectory,
-    ledger: LedgerFile,
-    claim: Claim,
-    allocatable: Allocatable,
-    record: Record,
-    host: str,
-    run: Run,
-    *,
-    lease_seconds: float,
-    check_mode: bool,
-) -> dict[str, Any]:
+def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: bool) -> dict[str, Any]:
     """Lease what a changed session needs in addition here, and create what its replicas need under the lease.
 
-    record: the new record of the session. Returns what `launch_steps.hold` returns, including a failure. If the lease
-    is not granted, nothing is left.
+    Returns what `launch_steps.hold` returns, including a failure. If the lease is not granted, nothing is left.
     """
-    claim, plan = replace(claim, amends=record.id), read_plan(record.plan)
+    record, host, lease_owner = request.record, request.host, request.lease_owner
+    claim, plan = replace(request.claim, amends=record.id), read_plan(record.plan)
+    seconds = request.lease_seconds + request.turns_seconds
     engine = Engine.connect()
-    leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, run.lease_owner, check_mode)
+    leased, answer = reservation.lease(ledger, claim, request.allocatable, seconds, lease_owner, check_mode)
     if answer.granted and claim.replicas and (reasons := _why_no_replicas(state, engine, plan, host)):
         if not check_mode:
-            ledger.release(claim.session_id, run.lease_owner)
+            ledger.release(claim.session_id, lease_owner)
         answer = ClaimAnswer(False, tuple(reasons))
     result = {"changed": False, **answer.to_dict(), "actions": []}
     if not answer.granted:
         return result
     try:
         with state.working_on(record.id):
-            _refuse_if_changed(state, ledger, record, run, check_mode)
+            _refuse_if_changed(state, ledger, record, request, check_mode)
             if host not in record.hosts:  # it leaves and holds only the change, or has to agree to it
                 _require_known(state, record, host)
                 return {**result, "changed": leased, "public_keys": {}}
@@ -87,9 +71,9 @@ def hold(
                     session.expect(name)
             data = SessionData(record, plan, host, session)
             data.is_new = not here
-            made = make_under_lease(data, plan, run.lease_owner, False, check_mode)
+            made = make_under_lease(data, plan, lease_owner, False, check_mode)
     except (SessionError, OSError) as error:
-        undone = release(state, ledger, claim.session_id, record, run.lease_owner, check_mode)
+        undone = release(state, ledger, claim.session_id, record, lease_owner, check_mode)
         return {**result, **failed(error), "warnings": undone["warnings"]}
     return {**result, **made, "changed": leased or bool(made["actions"])}
 
@@ -111,11 +95,13 @@ def _names(state: StateDirectory, session_id: str) -> set[str]:
     return {replica.name for replica in read_plan(record.plan, forgiving=True).on(str(host))}
 
 
-def _refuse_if_changed(state: StateDirectory, ledger: LedgerFile, record: Record, run: Run, check_mode: bool) -> None:
+def _refuse_if_changed(
+    state: StateDirectory, ledger: LedgerFile, record: Record, request: Hold | Amend | Agree, check_mode: bool
+) -> None:
     """Raise StateError if the session was torn down since the run collected facts, or changed by another run."""
     found = state.session(record.id).read_record()
-    was_removed = not check_mode and ledger.was_removed(record.name, record.id, run.looked, run.lease_owner)
-    if was_removed or (found is None and record.id in run.recorded):
+    was_removed = not check_mode and ledger.was_removed(record.name, record.id, request.looked, request.lease_owner)
+    if was_removed or (found is None and record.id in request.recorded):
         raise StateError(f"Session {record.name} was torn down while this run was at work.")
     if found is not None and found.revision >= record.revision:
         is_other = encode(found) != encode(record) if not is_stub(found) else found.hosts != record.hosts
@@ -131,31 +117,22 @@ def _require_known(state: StateDirectory, record: Record, host: str) -> Record:
     return found
 
 
-def agree(
-    state: StateDirectory,
-    ledger: LedgerFile,
-    record: Record,
-    host: str,
-    run: Run,
-    *,
-    change_id: str,
-    known: tuple[int, Collection[str]],
-    check_mode: bool,
-) -> dict[str, Any]:
+def agree(state: StateDirectory, ledger: LedgerFile, request: Agree, check_mode: bool) -> dict[str, Any]:
     """Store the stub of a session that continues without a host, and release the lease of its change here.
 
-    known: the revision that it follows, and the session's hosts in that. Raises StateError if this host has other data
-    of the session or none, because it may have agreed to another change and lost that. Also raises it if another run
-    holds a change of the session, because the lease of this run has then expired.
+    Raises StateError if this host has other data of the session or none, because it may have agreed to another change
+    and lost that. Also raises it if another run holds a change of the session, because the lease of this run has then
+    expired.
     """
-    revision, hosts = known
+    record, host, lease_owner = request.record, request.host, request.lease_owner
     stub = stub_of(record)
     with state.working_on(record.id):
-        _refuse_if_changed(state, ledger, record, run, check_mode)
+        _refuse_if_changed(state, ledger, record, request, check_mode)
         found = _require_known(state, record, host)
         held = [held for held in ledger.read().values() if held.claim.amends == record.id]
-        is_taken = any(other.lease_owner != run.lease_owner for other in held)
-        if is_taken or (found.revision == revision and {*found.hosts} != {*hosts}):
+        is_taken = any(other.lease_owner != lease_owner for other in held)
+        is_rival = found.revision == request.judged_revision and {*found.hosts} != {*request.judged_hosts}
+        if is_taken or is_rival:
             raise StateError(f"Session {record.name} was changed while this run was at work. Try again.")
         actions = [] if found.revision >= record.revision else [f"update record {record.name}"]
         if actions and not check_mode:
@@ -163,7 +140,7 @@ def agree(
         if host not in record.hosts:
             actions += keep_out(stub, check_mode)
         if not check_mode and host not in record.hosts:
-            ledger.release(change_id, run.lease_owner)
+            ledger.release(request.change_id, lease_owner)
     return {"changed": bool(actions), "actions": actions}
 
 
@@ -203,37 +180,17 @@ def release(
 
 
 def amend(
-    state: StateDirectory,
-    ledger: LedgerFile,
-    record: Record | None,
-    patch: Mapping[str, Any] | None,
-    host: str,
-    public_keys: PublicKeys,
-    run: Run,
-    *,
-    change_id: str | None,
-    allocatable: Allocatable | None,
-    containers: bool,
-    undecided: bool,
-    ran: int,
-    prove_too: bool,
-    timeout: float,
-    patience: float,
-    keep: tuple[int, float, int],
-    check_mode: bool,
+    state: StateDirectory, ledger: LedgerFile, request: Amend, keep: tuple[int, float, int], check_mode: bool
 ) -> dict[str, Any]:
     """Change this host's part of a running session to a new revision of its record.
 
-    record: that revision, or *patch*, the difference from the one on this host. public_keys: of all replicas, or with a
-    patch of those whose keys differ. change_id: what `hold` leased. containers: False for the changes that other hosts
-    need before any replica starts. undecided: whether witnesses still have to agree. ran: for how many seconds the
-    session has run, which this part takes over. keep: how much output of removed replicas to keep, for how many
-    seconds, of how many sessions.
+    keep: how much output of removed replicas to keep, for how many seconds, of how many sessions.
 
-    Returns the result of the steps, ``seconds``, and with *prove_too* what `launch_steps.prove` does; or ``stale`` if a
-    patch does not match the record on this host. Raises StateError if another run has changed the session, and what
-    `session_stages` and `verify` raise.
+    Returns the result of the steps, ``seconds``, and if that is requested what `launch_steps.prove` does; or ``stale``
+    if a patch does not match the record on this host. Raises StateError if another run has changed the session, and
+    what `session_stages` and `verify` raise.
     """
+    record, patch, host = request.record, request.patch, request.host
     engine = Engine.connect(PATIENCE)
     session_id = str((patch or {}).get("id")) if record is None else record.id
     with state.working_on(session_id):
@@ -243,27 +200,27 @@ def amend(
             record = _patched(found, patch or {}, session_id)
         if record is None:
             return _stale(found)
-        _refuse_if_changed(state, ledger, record, run, check_mode)
+        _refuse_if_changed(state, ledger, record, request, check_mode)
         if host not in record.hosts:
             raise StateError(f"Session {record.name} has no replica on {host} any more, so nothing is changed there.")
-        plan, known = read_plan(record.plan), {**session.read_public_keys(), **public_keys}
+        plan, known = read_plan(record.plan), {**session.read_public_keys(), **request.public_keys}
         if patch is not None and not _has_every_key(plan, known):
             return _stale(found)
         archive = LogArchive(engine, state, *keep)
-        upkeep = Upkeep(allocatable, Amendment(change_id, run.lease_owner), archive)
+        upkeep = Upkeep(request.allocatable, Amendment(request.change_id, request.lease_owner), archive)
         context = Context(engine, state, ledger, record, host, "", upkeep)
         context.data.is_new |= not _names(state, session_id)
         if not check_mode:
-            session.note_undecided(undecided)  # this decides the answer to lost hosts
-        stages = session_stages(context, known, check_mode, containers_too=containers)
-        taken = [] if check_mode else _perform(context, stages, archive, ran)
+            session.note_undecided(request.undecided)  # this decides the answer to lost hosts
+        stages = session_stages(context, known, check_mode, containers_too=request.containers)
+        taken = [] if check_mode else _perform(context, stages, archive, request.ran)
     network, begin = steps.seconds_until("container", stages, taken)
     made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
     made |= warned(archive.problems)
-    if check_mode or not prove_too:
-        return {**made, "replicas": []} if prove_too else made
+    if check_mode or not request.prove:
+        return {**made, "replicas": []} if request.prove else made
     begun = time.monotonic()
-    proof = prove(state, engine, plan, host, timeout, patience)
+    proof = prove(state, engine, plan, host, request.timeout, request.patience)
     made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
     return {**made, **proof, **warned([*archive.problems, *proof.get("warnings", ())])}
 
@@ -284,7 +241,7 @@ def _has_every_key(plan: Plan, known: PublicKeys) -> bool:
 
 
 def _perform(context: Context, stages: list[steps.Stage], archive: LogArchive, ran: int) -> list[float]:
-    """Perform the steps of a change, and return how long each stage took. ran: as in `amend`."""
+    """Perform the steps of a change, and return how long each stage took. ran: as in Amend."""
     record = context.record
     context.ledger.admit(record.name, record.id)
     taken = steps.perform(stages, undo=False)

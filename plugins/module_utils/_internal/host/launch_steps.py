@@ -15,12 +15,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..adapters.engine import PATIENCE, Engine
 from ..adapters.ledger import LOOK_SECONDS, LedgerFile
-from ..adapters.state import PublicKeys, StateDirectory, StateError
-from ..core.model.claims import COMMITTED, CONFIRMED, Allocatable, Claim, ClaimAnswer
+from ..adapters.state import StateDirectory, StateError
+from ..core.model.claims import COMMITTED, CONFIRMED, ClaimAnswer
 from ..core.model.plan import Plan, read_plan
 from ..core.model.record import ENDED, PREPARING, RUNNING, Record, is_stub
 from ..core.values.errors import SessionError, failed
@@ -32,35 +32,25 @@ from .session.context import Context
 from .session.stages import session_stages
 from .verify import PeersSilent, Waiting, verify, wait_until_ready
 
+if TYPE_CHECKING:
+    from ..core.model.call.session_host import Hold, Start
+
 PUT_BACK_SECONDS = 5.0
 """Seconds for which a check waits for another process that works on a session, to restore its names, like the timer."""
 GIVE_UP_SECONDS = 5.0
 """Seconds for which a host that could not start a session waits for other work on it, to inform other hosts."""
 
 
-def hold(
-    state: StateDirectory,
-    ledger: LedgerFile,
-    claim: Claim,
-    allocatable: Allocatable,
-    record: Record,
-    host: str,
-    *,
-    lease_owner: str,
-    lease_seconds: float,
-    regenerate_keys: bool,
-    recorded: Collection[str],
-    looked: float | None = None,
-    check_mode: bool,
-) -> dict[str, Any]:
+def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: bool) -> dict[str, Any]:
     """Lease the claim if it fits now, and create missing directories, probes and keys under the lease.
 
-    recorded: sessions of which this host had a record when the launch collected facts (*looked*). Returns ``granted``,
-    ``reasons``, ``tentative``, ``actions`` and, if it is granted, ``public_keys``, the public keys of this host's
-    replicas. If the lease was granted but a directory or key cannot be created, or the session was torn down since
-    then, the result is that of a failure, and what was held is released.
+    Returns ``granted``, ``reasons``, ``tentative``, ``actions`` and, if it is granted, ``public_keys``, the public keys
+    of this host's replicas. If the lease was granted but a directory or key cannot be created, or the session was torn
+    down since then, the result is that of a failure, and what was held is released.
     """
-    leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, lease_owner, check_mode)
+    claim, record, lease_owner = request.claim, request.record, request.lease_owner
+    seconds = request.lease_seconds + request.turns_seconds
+    leased, answer = reservation.lease(ledger, claim, request.allocatable, seconds, lease_owner, check_mode)
     if leased and not check_mode:
         answer = reservation.refused_by_name(state, ledger, claim, lease_owner)
     # After the lease: either a drain of the host sees the lease, or this sees the drain.
@@ -75,14 +65,14 @@ def hold(
     try:
         with state.working_on(record.id):
             if not check_mode:
-                _refuse_if_gone(state, ledger, record, recorded, looked, lease_owner)
+                _refuse_if_gone(state, ledger, request)
             session = state.session(record.id)
             if record.status == PREPARING and record.queue is None and not check_mode:
                 # Before the first key, so that leftovers of a killed launch can be identified.
                 keep_records(state, [record], check_mode)
             plan = read_plan(record.plan)
-            data = SessionData(record, plan, host, session)
-            made = make_under_lease(data, plan, lease_owner, regenerate_keys, check_mode)
+            data = SessionData(record, plan, request.host, session)
+            made = make_under_lease(data, plan, lease_owner, request.regenerate_keys, check_mode)
     except (SessionError, OSError) as error:
         undone = roll_back(state, ledger, record, lease_owner, check_mode)
         return {**result, **failed(error), "warnings": undone["warnings"]}
@@ -100,18 +90,12 @@ def make_under_lease(
     return {"public_keys": public_keys, "actions": actions, "diff": difference}
 
 
-def _refuse_if_gone(
-    state: StateDirectory,
-    ledger: LedgerFile,
-    record: Record,
-    recorded: Collection[str],
-    looked: float | None,
-    lease_owner: str,
-) -> None:
+def _refuse_if_gone(state: StateDirectory, ledger: LedgerFile, request: Hold | Start) -> None:
+    record, recorded, looked = request.record, request.recorded, request.looked
     # The facts of a running session that this host did not have came from another host, maybe before the teardown.
     from_another = looked is not None and record.status == RUNNING and record.id not in recorded
     since = looked - LOOK_SECONDS if looked is not None and from_another else looked
-    was_removed = ledger.was_removed(record.name, record.id, since, lease_owner)
+    was_removed = ledger.was_removed(record.name, record.id, since, request.lease_owner or "")
     here = state.session(record.id).read_record()
     if was_removed or (record.id in recorded and here is None):
         raise _torn_down(record)
@@ -157,34 +141,18 @@ def _is_held(ledger: LedgerFile, record: Record, lease_owner: str) -> bool:
     return held is not None and held.stage != COMMITTED and held.lease_owner == lease_owner
 
 
-def start(
-    state: StateDirectory,
-    ledger: LedgerFile,
-    record: Record,
-    host: str,
-    public_keys: PublicKeys,
-    *,
-    lease_owner: str,
-    deadline: float,
-    timeout: float,
-    patience: float,
-    recorded: Collection[str],
-    looked: float | None = None,
-    roles: Collection[str] | None = None,
-    check_mode: bool,
-) -> dict[str, Any]:
+def start(state: StateDirectory, ledger: LedgerFile, request: Start, check_mode: bool) -> dict[str, Any]:
     """Confirm the lease, create missing parts of this host's plan, and check that they work.
 
-    roles: those whose replicas are started now, if others come later. They are ready when this returns, and the session
-    does not run yet.
+    With roles in the request, only their replicas are started now and ready when this returns, as others come later,
+    and the session does not run yet. A wait for peers on other hosts ends early if another host has given up, or the
+    session is torn down. If this host gives up, the waiting hosts are informed.
 
-    deadline: seconds within which the session has to run. timeout: seconds after which a replica here that is not ready
-    is reported. patience: seconds to wait for peers on other hosts, which may start later. With 0, nothing that may
-    need them is waited for. A wait ends early if another host has given up, or the session is torn down. If this host
-    gives up, the waiting hosts are informed. Returns the result of the steps, ``seconds``, and one of three:
-    ``replicas``; with *roles* ``begun``, the names of their replicas here; or ``unproven``, the reason, if this has to
-    wait for other hosts. Raises LedgerError if the lease has expired, and what `session_stages` and `verify` raise.
+    Returns the result of the steps, ``seconds``, and one of three: ``replicas``; with roles ``begun``, the names of
+    their replicas here; or ``unproven``, the reason, if this has to wait for other hosts. Raises LedgerError if the
+    lease has expired, and what `session_stages` and `verify` raise.
     """
+    record, host, lease_owner = request.record, request.host, request.lease_owner or ""
     engine = Engine.connect(PATIENCE)
     nftables = engine.uses_nftables()
     begun = ledger.now()
@@ -198,15 +166,15 @@ def start(
     with _telling_peers(state, ledger, record, host, lease_owner, nftables) if tells else nullcontext():
         with state.working_on(record.id):
             if not check_mode:
-                _refuse_if_gone(state, ledger, record, recorded, looked, lease_owner)
+                _refuse_if_gone(state, ledger, request)
                 ledger.admit(record.name, record.id)
-                ledger.advance(record.id, CONFIRMED, deadline, lease_owner)
+                ledger.advance(record.id, CONFIRMED, request.deadline_seconds + request.turns_seconds, lease_owner)
                 if record.status == PREPARING:
                     keep_records(state, [record], check_mode)
             context = Context(engine, state, ledger, record, host, lease_owner)
             # A launch that repairs a session also restores the standing rules.
             standing = firewall_rules.standing_steps(nftables)
-            stages = [standing, *session_stages(context, public_keys, check_mode, roles)]
+            stages = [standing, *session_stages(context, request.public_keys, check_mode, request.roles)]
             taken: list[float] = []
             if not check_mode:
                 # A running session is repaired, and a repair does not undo parts that work again.
@@ -219,8 +187,9 @@ def start(
 
         peers = Peers(context.plan, host)
         started = time.monotonic()
-        if roles is not None:
-            return {**made, **await_roles(engine, context.plan, host, roles, timeout, bool(patience), check)}
+        timeout, patience = request.timeout, request.patience
+        if request.roles is not None:
+            return {**made, **await_roles(engine, context.plan, host, request.roles, timeout, bool(patience), check)}
         proof = prove(state, engine, context.plan, host, timeout, patience, check)
         made["seconds"]["ready"] = round(time.monotonic() - started, 3)
         return {**made, **proof}

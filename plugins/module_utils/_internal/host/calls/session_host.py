@@ -32,7 +32,6 @@ from ...core.values.errors import CoreError, SessionError, is_of_host, message_o
 if TYPE_CHECKING:
     from ...adapters.engine import Engine
     from ...core.model.claims import Claim
-    from ..change_steps import Run
     from ..data import SessionData
     from ..output import LogArchive
 
@@ -41,41 +40,20 @@ if TYPE_CHECKING:
 
 def _held(request: Hold, check_mode: bool) -> Result:
     """Hold the claim if it fits, and create the keys under the lease."""
-    from ..launch_steps import hold
-
-    seconds = request.lease_seconds + request.turns_seconds
-    parts = (
-        StateDirectory(request.state_directory),
-        LedgerFile(request.state_directory),
-        request.claim,
-        request.allocatable,
-        request.record,
-        request.host,
-    )
     if _is_change(request.claim, request.record):
-        from .. import change_steps
+        from ..change_steps import hold
+    else:
+        from ..launch_steps import hold
+    return hold(*_files(request), request, check_mode)
 
-        return change_steps.hold(*parts, _run_of(request), lease_seconds=seconds, check_mode=check_mode)
-    return hold(
-        *parts,
-        lease_owner=request.lease_owner,
-        lease_seconds=seconds,
-        regenerate_keys=request.regenerate_keys,
-        recorded=request.recorded,
-        looked=request.looked,
-        check_mode=check_mode,
-    )
+
+def _files(request: Hold | Start | Amend | Agree) -> tuple[StateDirectory, LedgerFile]:
+    return StateDirectory(request.state_directory), LedgerFile(request.state_directory)
 
 
 def _is_change(claim: Claim, record: Record) -> bool:
     """Return whether a claim belongs to a change, so that it has what a running session needs in addition."""
     return record.status == RUNNING and claim.session_id != record.id
-
-
-def _run_of(request: Hold | Amend | Agree) -> Run:
-    from ..change_steps import Run
-
-    return Run(request.lease_owner, request.recorded, request.looked)
 
 
 def _named(request: HoldName, check_mode: bool) -> Result:
@@ -93,21 +71,7 @@ def _started(request: Start, check_mode: bool) -> Result:
     """Create this host's part of the plan, and check that it works."""
     from ..launch_steps import start
 
-    return start(
-        StateDirectory(request.state_directory),
-        LedgerFile(request.state_directory),
-        request.record,
-        request.host,
-        request.public_keys,
-        lease_owner=request.lease_owner or "",
-        deadline=request.deadline_seconds + request.turns_seconds,
-        timeout=request.timeout,
-        patience=request.patience,
-        recorded=request.recorded,
-        looked=request.looked,
-        roles=request.roles,
-        check_mode=check_mode,
-    )
+    return start(*_files(request), request, check_mode)
 
 
 def _released(request: Release, check_mode: bool) -> Result:
@@ -131,41 +95,14 @@ def _amended(request: Amend, check_mode: bool) -> Result:
     """Change this host's part of a running session to a new revision of its record."""
     from ..change_steps import amend
 
-    return amend(
-        StateDirectory(request.state_directory),
-        LedgerFile(request.state_directory),
-        request.record,
-        request.patch,
-        request.host,
-        request.public_keys,
-        _run_of(request),
-        change_id=request.change_id,
-        allocatable=request.allocatable,
-        containers=request.containers,
-        undecided=request.undecided,
-        ran=request.ran,
-        prove_too=request.prove,
-        timeout=request.timeout,
-        patience=request.patience,
-        keep=_kept_output(request),
-        check_mode=check_mode,
-    )
+    return amend(*_files(request), request, _kept_output(request), check_mode)
 
 
 def _agreed(request: Agree, check_mode: bool) -> Result:
     """Agree to a change of a session that has lost a host, and store its remaining hosts."""
     from ..change_steps import agree
 
-    return agree(
-        StateDirectory(request.state_directory),
-        LedgerFile(request.state_directory),
-        request.record,
-        request.host,
-        _run_of(request),
-        change_id=request.change_id,
-        known=(request.judged_revision, list(request.judged_hosts)),
-        check_mode=check_mode,
-    )
+    return agree(*_files(request), request, check_mode)
 
 
 def _probe_written(request: WriteProbes, check_mode: bool) -> Result:
