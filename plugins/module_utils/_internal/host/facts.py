@@ -13,9 +13,8 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..adapters import cpus, firewall, folders, link
 from ..adapters import engine as docker_engine
@@ -38,34 +37,14 @@ from .exit_status import read_exit_code, read_failure
 from .identity import read_identity
 from .use import read_use
 
+if TYPE_CHECKING:
+    from ..core.model.call.host_info import LookAtHost
+
 OF_RUNTIMES = ("runtimes", "default_runtime")
 """The parts of the engine's data that a host compares by itself."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The facts that a run needs.
-
-    underlay_address: the address that the inventory sets. encryption: whether to test what encrypted sessions need.
-    ways_in: whether to include what the owner of *session_name* needs to log in. accelerators:
-    ``cluster_compute_accelerators``, some of which are detected. peers_of: ids of sessions whose other hosts are
-    checked. usage: whether to include the run times of all sessions, not only of *session_name*, if they are recorded.
-    """
-
-    session_name: str
-    images: Collection[str] = ()
-    paths: Collection[str] = ()
-    volumes: Collection[str] = ()
-    underlay_address: str | None = None
-    whole_records: bool = False
-    encryption: bool = False
-    ways_in: bool = False
-    accelerators: object = None
-    peers_of: Collection[str] = ()
-    usage: bool = False
-
-
-def host_facts(state: StateDirectory, wanted: Wanted) -> dict[str, Any]:
+def host_facts(state: StateDirectory, wanted: LookAtHost) -> dict[str, Any]:
     """Return the facts of this host.
 
     A host that cannot run sessions returns ``usable: false`` and a ``problem``, a full sentence, instead of an
@@ -83,7 +62,7 @@ def host_facts(state: StateDirectory, wanted: Wanted) -> dict[str, Any]:
         return {"usable": False, "problem": str(error), "hangs": hangs(error)}
 
 
-def _collected(state: StateDirectory, wanted: Wanted) -> Mapping[str, Any]:
+def _collected(state: StateDirectory, wanted: LookAtHost) -> Mapping[str, Any]:
     # Before anything is read, and rounded down, so that every later teardown counts as after this collection.
     identity = read_identity(state)
     clock = math.floor(time.clock_gettime(time.CLOCK_BOOTTIME) * 10) / 10
@@ -129,7 +108,7 @@ def _ways_in(sessions: Collection[SessionDirectory]) -> dict[str, object]:
 
 
 def _on_request(
-    engine: Engine, state: StateDirectory, wanted: Wanted, records: list[Record], underlay: str
+    engine: Engine, state: StateDirectory, wanted: LookAtHost, records: list[Record], underlay: str
 ) -> dict[str, object]:
     """Return the facts that take long, empty where they are not wanted. underlay: the address of tunnels."""
     facts: dict[str, object] = {"accelerators": {}, "silent_peers": {}}
@@ -170,7 +149,7 @@ def image_names() -> list[str]:
     return sorted(name for name, image in found.items() if name not in (image, "<none>:<none>"))
 
 
-def _facts(engine: Engine, state: StateDirectory, wanted: Wanted, images: set[str]) -> dict[str, Any]:
+def _facts(engine: Engine, state: StateDirectory, wanted: LookAtHost, images: set[str]) -> dict[str, Any]:
     if not os.path.isfile(f"{RUNTIME_ON_HOST}/{RUNTIME_MANIFEST}"):
         raise EngineError(f"This host lacks the SSH runtime {RUNTIME_ON_HOST}. Run the prepare_hosts playbook.")
     engine.require_sight(RUNTIME_ON_HOST)

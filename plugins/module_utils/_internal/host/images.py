@@ -10,13 +10,16 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..adapters.engine import Engine, EngineError, ImageDenied
 from ..adapters.image_stream import STALL, Incoming, StreamError, end_server, identity, listen, serve_in_background
 from ..core.rules.images import content_of, suits
 from ..core.values.errors import SessionError, is_of_host
 from ..core.values.image_names import registry_of, tag_for
+
+if TYPE_CHECKING:
+    from ..core.model.call.session_images import Receive
 
 Logins = Mapping[str, Mapping[str, str]]
 
@@ -118,28 +121,18 @@ def load(engine: Engine, path: str, image: str, reference: str, allowed: Collect
     return {"bytes": count, "seconds": round(time.monotonic() - began, 2)}
 
 
-def receive(
-    engine: Engine,
-    image: str,
-    reference: str,
-    *,
-    address: str,
-    source: str | None,
-    port: int,
-    fingerprint: str,
-    token: str,
-    content: str = "",
-) -> dict[str, Any]:
+def receive(engine: Engine, request: Receive) -> dict[str, Any]:
     """Get an image from another host, without a file in between. Returns ``bytes``, ``seconds`` and ``image``.
 
-    address: the other host's. source: this one's, None for any. content: the required content if this engine's store
-    gives the image another id. ``image`` is then this id, otherwise empty. Raises StreamError if the sender fails, and
-    EngineError if it sends another image.
+    If this engine's store gives the image another id, its content has to be as requested. ``image`` is then this id,
+    otherwise empty. Raises StreamError if the sender fails, and EngineError if it sends another image.
     """
     began = time.monotonic()
+    image, reference, content = request.transfer.image, request.transfer.reference, request.transfer.content
     count, own = 0, image
     if engine.inspect_image(image) is None:
-        incoming = Incoming(address, port, fingerprint, token, source)
+        server = request.server
+        incoming = Incoming(request.address, server.port, server.fingerprint, request.token, request.source)
         try:
             own = take_in(engine, incoming, image, reference, [] if content else [image], content)
         finally:

@@ -20,6 +20,8 @@ from ..adapters.engine import RUNTIME, Engine, EngineError
 from ..adapters.folders import FolderError
 from ..adapters.probe import Peer
 from ..adapters.state import StateDirectory
+from ..core.model.call.host_info import LookAtHost
+from ..core.model.call.host_preflight import Examine
 from ..core.rules import isolation
 from ..core.rules.data import WRITES
 from ..core.rules.detection import NVIDIA, detected_classes
@@ -27,7 +29,7 @@ from ..core.rules.neighbours import neighbour_limits
 from ..core.values.errors import SessionError, message_of
 from ..core.values.places import RUNTIME_MANIFEST, RUNTIME_ON_HOST
 from . import boot_install, data, engine_runtime, engine_trial, firewall_rules, runtime_proof, ssh_runtime, steps
-from .facts import Wanted, host_facts
+from .facts import host_facts
 
 PROGRAMS = {
     "ip": "iproute2",
@@ -42,21 +44,9 @@ PROGRAMS = {
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
-def examine(
-    state_directory: str,
-    *,
-    images: list[str],
-    paths: list[str],
-    volumes: list[str],
-    roots: Iterable[str],
-    underlay_address: str | None,
-    encryption: bool,
-    declared: object,
-) -> dict[str, Any]:
-    """Return the results of this host's own checks, in the form that `core.preflight` evaluates.
-
-    roots: the directories that the site allows sessions to mount. declared: ``cluster_compute_accelerators``.
-    """
+def examine(request: Examine) -> dict[str, Any]:
+    """Return the results of this host's own checks, in the form that `core.preflight` evaluates."""
+    state_directory, declared = request.state_directory, request.accelerators
     if os.geteuid() != 0:
         return {"root": False, "problem": f"Ansible works on this host as uid {os.geteuid()}, and not as root."}
     found: dict[str, Any] = {"root": True, "engine": None, "engine_problem": "", "host": {"usable": False}}
@@ -68,9 +58,14 @@ def examine(
     except EngineError as error:
         found["engine_problem"] = str(error)
     else:
-        found["host"] = host_facts(
-            StateDirectory(state_directory), Wanted("", images, paths, volumes, underlay_address, accelerators=declared)
+        wanted = LookAtHost(
+            images=request.images,
+            paths=request.paths,
+            volumes=request.volumes,
+            underlay_address=request.underlay_address,
+            accelerators=declared,
         )
+        found["host"] = host_facts(StateDirectory(state_directory), wanted)
         found["nvidia"] = accelerators.nvidia_models() if NVIDIA in detected_classes(declared).values() else []
     found["underlay"], found["underlay_problem"] = None, ""
     try:
@@ -78,10 +73,10 @@ def examine(
         found["addresses"] = link.addresses(links)
         found["subnets"] = found["host"].get("subnets") or link.subnets(links)
         found["vnis"] = link.vnis(links)
-        found["underlay"] = link.underlay(underlay_address, links)
+        found["underlay"] = link.underlay(request.underlay_address, links)
     except SessionError as error:
         found["underlay_problem"] = str(error)
-    if encryption:
+    if request.encryption:
         from ..adapters import wireguard
 
         found["encryption"] = wireguard.problem((found["underlay"] or {}).get("address"))
@@ -99,7 +94,7 @@ def examine(
         "kernel": _kernel(nftables),
         "clock": {"unsynchronized": machine.is_unsynchronized()},
         "disks": {"images and containers": machine.disk(root), "state of sessions": machine.disk(state_directory)},
-        "roots": {root: folders.path_facts(root) for root in roots},
+        "roots": {root: folders.path_facts(root) for root in request.roots},
     }
 
 

@@ -9,19 +9,18 @@ A controller adds the data of other hosts. The unit at boot works without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from ..adapters.bounded import bounded
 from ..adapters.engine import LABEL_REPLICA, LABEL_SESSION_ID, PATIENCE, Engine
 from ..adapters.ledger import LOOK_SECONDS, DamagedLedger, LedgerFile
 from ..adapters.state import WORK_DEADLINE, DamagedFile, PublicKeys, SessionDirectory, StateDirectory
-from ..core.model.claims import Allocatable
+from ..core.model.call import session_repair
 from ..core.model.plan import read_plan
 from ..core.model.record import ENDED, RUNNING, Record, differs, is_stub, latest, require_known, stub_of
 from ..core.rules.membership import UNKNOWN
@@ -44,7 +43,8 @@ SECONDS = WORK_DEADLINE + 900.0
 minutes to create a network."""
 DISK_SECONDS = 900.0
 """Seconds for the disks of all replicas, whose files are counted, and for the time of all sessions."""
-NONE: Mapping[str, Any] = MappingProxyType({})
+OWN_STATE = session_repair.Repair(host="")
+"""The request of a host by itself, whose state has its name in each session."""
 
 
 @dataclass
@@ -89,57 +89,45 @@ class Repair:
 
 def repair_host(
     state: StateDirectory,
-    host: str | None = None,
-    records: Mapping[str, Record] = NONE,
-    public_keys: Mapping[str, PublicKeys] = NONE,
+    request: session_repair.Repair = OWN_STATE,
     *,
-    known_as: Mapping[str, str] = NONE,
-    recorded: Collection[str] = (),
-    looked: float | None = None,
-    allocatable: Allocatable | None = None,
-    session_name: str | None = None,
-    check_mode: bool = False,
-    alone: bool = False,
-    apart: Collection[str] = (),
-    conflicting: Collection[str] = (),
-    waiting: Collection[str] = (),
     evaluate: Callable[[Record, str], None] | None = None,
+    alone: bool = False,
+    check_mode: bool = False,
 ) -> Repair:
-    """Repair every session of this host, or only the one named *session_name*.
+    """Repair every session of this host, or only the one that is named.
 
-    host: name of this host in the plans except for the sessions in *known_as*, which has their own name for it. Without
-    it, each session's state has the name. records: those of other hosts, by id. A newer revision, or a copy that is
-    missing here, is taken over. recorded: ids of the sessions of which this host had records when *records* were
-    collected. A session without a record now was torn down in the meantime. looked: when the facts of this host were
-    collected, by its own clock. public_keys: by session, those of the replicas of other hosts. allocatable: what
-    sessions may use of this host. A lost reservation is only restored if the resources are free. alone: whether there
-    is no controller, so that this host itself contacts the others to find out if it still carries its part. A part that
-    others have replaced is removed. apart: ids of sessions for which the controller cannot reach most of the other
-    hosts, so that its data is not enough. conflicting: ids of sessions that are not changed, because it is unknown
-    which of two records is right. waiting: ids of sessions whose new replicas on this host wait, because other hosts
-    have not yet released the lost host. evaluate: rejects a record that this host did not store itself, and whose plan
-    gives more to replicas here, by the host's name in it, than the site allows. Without it, as at boot, nothing is
-    created from such a record. A session that cannot be repaired does not affect the others. Raises EngineError,
-    LedgerError and StateError if nothing can be repaired at all.
+    A newer revision of other hosts, or a copy that is missing here, is taken over. A session without a record now that
+    had one when the records were collected was torn down in the meantime. A lost reservation is only restored if the
+    resources are free. Of sessions that are apart, the controller cannot reach most of the other hosts, so that its
+    data is not enough. Conflicting ones are not changed, because it is unknown which of two records is right. New
+    replicas of waiting ones wait, because other hosts have not yet released the lost host.
+
+    evaluate: rejects a record that this host did not store itself, and whose plan gives more to replicas here, by the
+    host's name in it, than the site allows. Without it, as at boot, nothing is created from such a record. alone:
+    whether there is no controller, so that this host itself contacts the others to find out if it still carries its
+    part. A part that others have replaced is removed. A session that cannot be repaired does not affect the others.
+    Raises EngineError, LedgerError and StateError if nothing can be repaired at all.
     """
+    session_name, apart, records = request.session_name, request.apart, request.records
     engine = Engine.connect(PATIENCE)
     result = Repair()
-    told = _Told(public_keys, allocatable, looked, waiting, evaluate)
-    repairer = _Repairer(engine, state, result, told, check_mode)
+    repairer = _Repairer(engine, state, result, request, evaluate, check_mode)
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
-    if session_name is None:
+    if not session_name:
         repairer.enforce_disk_limits()
         repairer.keep_time()
     own = {record.id: record for record in state.records()[0]}
-    here = {*recorded, *own}
+    here = {*request.recorded, *own}
     copies, unproven = _copies(engine, state, own, records)
     result.sessions = {
         session_id: {"name": name, "actions": [], "problem": _why_not_believed(state, what)}
         for session_id, (name, what) in unproven.items()
-        if session_name in (None, name)
+        if session_name in ("", name)
     }
-    right = {key: best for key in sorted({*copies} - {*conflicting}) if (best := latest(copies[key])) is not None}
+    certain = sorted({*copies} - {*request.conflicting})
+    right = {key: best for key in certain if (best := latest(copies[key])) is not None}
     doubtful = [record for key, record in right.items() if alone or key in apart]
     if doubtful:
         repairer.memberships = membership.memberships(state, doubtful)
@@ -148,8 +136,8 @@ def repair_host(
     for session_id, best in right.items():
         if session_id not in here and repairer.was_torn_down(best):
             continue
-        if session_name in (None, best.name):
-            name_here = known_as.get(session_id, host)
+        if session_name in ("", best.name):
+            name_here = request.known_as.get(session_id, request.host)
             repairer.repair(best, name_here, session_id in here, best is own.get(session_id))
     return result
 
@@ -203,26 +191,24 @@ def _expect_arrivals(record: Record, replicas: Iterable[str], session: SessionDi
             session.expect(name)
 
 
-@dataclass(frozen=True)
-class _Told:
-    """The data that a controller adds to the state of this host, as described by `repair_host`."""
-
-    public_keys: Mapping[str, PublicKeys]
-    allocatable: Allocatable | None
-    looked: float | None
-    waiting: Collection[str]
-    evaluate: Callable[[Record, str], None] | None
-
-
 class _Repairer:
     """Repairs one session after the other and records what was done."""
 
-    def __init__(self, engine: Engine, state: StateDirectory, result: Repair, told: _Told, check_mode: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        state: StateDirectory,
+        result: Repair,
+        request: session_repair.Repair,
+        evaluate: Callable[[Record, str], None] | None,
+        check_mode: bool,
+    ) -> None:
         self.engine = engine
         self.state = state
         self.ledger = LedgerFile(str(state.root), forgiving=True)
         self.result = result
-        self.told = told
+        self.request = request
+        self.evaluate = evaluate
         self.check_mode = check_mode
         self.memberships: dict[str, Membership] = {}
         self.decided: set[str] = set()
@@ -284,7 +270,7 @@ class _Repairer:
 
     def was_torn_down(self, record: Record) -> bool:
         """Return whether a session's name was torn down here since the facts were collected."""
-        since = None if self.told.looked is None else self.told.looked - LOOK_SECONDS
+        since = None if self.request.looked is None else self.request.looked - LOOK_SECONDS
         return self.ledger.was_removed(record.name, record.id, since, None)
 
     def repair(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> None:
@@ -319,7 +305,7 @@ class _Repairer:
             here = self.state.session(record.id).read_record()
             if here is None or here.revision > record.revision:
                 return  # it was torn down just now, or has ended
-        if self.ledger.was_removed(record.id, record.id, self.told.looked, None):
+        if self.ledger.was_removed(record.id, record.id, self.request.looked, None):
             return  # its replicas leave this host just now
         own_membership = self.memberships.get(record.id)
         if own_membership is not None and own_membership.is_gone:
@@ -340,12 +326,12 @@ class _Repairer:
 
     def _refuse_more_than_granted(self, record: Record, host: str) -> None:
         """Reject a plan without a copy on this host if it uses more than the site allows."""
-        if self.told.evaluate is None:
+        if self.evaluate is None:
             raise SessionError(
                 "This host has lost its record. A label has one, but nothing is made from that before it was compared "
                 "with what the site grants. Run the repair playbook."
             )
-        self.told.evaluate(record, host)
+        self.evaluate(record, host)
 
     def _give_up(self, record: Record, own_membership: Membership) -> None:
         """Remove this host's part of a session and its record, as other hosts have its replicas and newer data."""
@@ -368,7 +354,7 @@ class _Repairer:
 
     def _hold_back(self, record: Record, host: str, own_membership: Membership) -> None:
         """Make this host reachable for other hosts, so that they can exchange data. Start nothing. Raises HeldBack."""
-        context = Context(self.engine, self.state, self.ledger, record, host, "", Upkeep(self.told.allocatable))
+        context = Context(self.engine, self.state, self.ledger, record, host, "", Upkeep(self.request.allocatable))
         known = self.state.session(record.id).read_public_keys()
         self._perform(links.early_stages(context, known, self.engine.uses_nftables()))
         running = {
@@ -404,13 +390,13 @@ class _Repairer:
             own, made = make_keys(session, plan, host, False, self.check_mode)
             for name in made:
                 self._did(f"create key {name}", "key", name, None, "made")
-        keys: PublicKeys = {**session.read_public_keys(), **self.told.public_keys.get(record.id, {}), **own}
+        keys: PublicKeys = {**session.read_public_keys(), **self.request.public_keys.get(record.id, {}), **own}
         self.result.public_keys[record.id] = own
         archive = None if record.change is None else self._archive()
-        waits = record.id in self.told.waiting
+        waits = record.id in self.request.waiting
         if waits and not self.check_mode:
             _expect_arrivals(record, plan.hosts[host].replicas, session)
-        upkeep = Upkeep(self.told.allocatable, archive=archive, awaits_others=waits)
+        upkeep = Upkeep(self.request.allocatable, archive=archive, awaits_others=waits)
         context = Context(self.engine, self.state, self.ledger, record, host, "", upkeep)
         self._perform(session_stages(context, keys))
         if archive is not None:

@@ -9,27 +9,12 @@ from __future__ import annotations
 from ...adapters.state import StateDirectory
 from ...core.model.call.base import Result, States
 from ...core.model.call.host_info import LookAtHost
-from ..facts import Wanted, host_facts, image_names
+from ..facts import host_facts, image_names
 
 
 def call(request: LookAtHost, _check_mode: bool) -> Result:
     """Return the facts. Raises EngineError if images are requested and the engine does not list them."""
-    host = host_facts(
-        StateDirectory(request.state_directory),
-        Wanted(
-            request.session_name,
-            request.images,
-            request.paths,
-            request.volumes,
-            request.underlay_address,
-            request.whole_records,
-            request.encryption,
-            request.ways_in,
-            request.accelerators,
-            request.peers_of,
-            request.usage,
-        ),
-    )
+    host = host_facts(StateDirectory(request.state_directory), request)
     if request.usage and host["usable"]:
         from ..usage import measure
 

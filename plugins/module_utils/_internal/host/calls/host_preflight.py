@@ -21,16 +21,7 @@ BEGIN = time.time()
 
 def _examined(request: Examine, _check_mode: bool) -> Result:
     """Check this host."""
-    observed = preflight.examine(
-        request.state_directory,
-        images=list(request.images),
-        paths=list(request.paths),
-        volumes=list(request.volumes),
-        roots=request.roots,
-        underlay_address=request.underlay_address,
-        encryption=request.encryption,
-        declared=request.accelerators,
-    )
+    observed = preflight.examine(request)
     return {"changed": False, "observed": observed, "times": [BEGIN, time.time()]}
 
 

@@ -78,18 +78,7 @@ def _received(request: Receive, check_mode: bool) -> Result:
     engine = _engine()
     if check_mode:
         return {"changed": True, "bytes": 0, "seconds": 0.0}
-    transfer, server = request.transfer, request.server
-    done = images.receive(
-        engine,
-        transfer.image,
-        transfer.reference,
-        address=request.address,
-        source=request.source,
-        port=server.port,
-        fingerprint=server.fingerprint,
-        token=request.token,
-        content=transfer.content,
-    )
+    done = images.receive(engine, request)
     return {"changed": True, **done}
 
 

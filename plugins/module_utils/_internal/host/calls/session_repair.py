@@ -45,22 +45,7 @@ def call(request: Repair, check_mode: bool) -> Result:
         devices = allocatable.devices if allocatable else ()
         check_plan(record.plan, host, roots, request.volume_drivers, devices)
 
-    done = repair_host(
-        state,
-        request.host,
-        request.records,
-        request.public_keys,
-        known_as=request.known_as,
-        recorded=request.recorded,
-        looked=request.looked,
-        allocatable=allocatable,
-        session_name=request.session_name or None,
-        check_mode=check_mode,
-        apart=request.apart,
-        conflicting=request.conflicting,
-        waiting=request.waiting,
-        evaluate=evaluate,
-    )
+    done = repair_host(state, request, evaluate=evaluate, check_mode=check_mode)
     result = {
         "changed": bool(done.actions),
         "actions": done.actions,

@@ -21,6 +21,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     FactsAnswer,
     read_answers,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.host_info import (
+    LookAtHost,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
     Allocatable,
     Claim,
@@ -73,7 +76,7 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
     monkeypatch.setattr(StateDirectory, "records", records)
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
     monkeypatch.setattr(Engine, "connect", lambda: None)
-    found = facts.host_facts(state, facts.Wanted("other"))
+    found = facts.host_facts(state, LookAtHost("other"))
     assert found["usable"], found["problem"]
     cluster = GroupFacts.read(read_answers(FactsAnswer, {"h1": {"host": found}}), {"h1": {}}).cluster_state()
     assert (cluster.orphaned, cluster.leaked) == ({}, {})
@@ -94,7 +97,7 @@ def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypa
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
     monkeypatch.setattr(Engine, "connect", lambda: None)
     state = StateDirectory(str(tmp_path))
-    assert facts.host_facts(state, facts.Wanted("other"))["signature"] != facts.signature(state, "other")
+    assert facts.host_facts(state, LookAtHost("other"))["signature"] != facts.signature(state, "other")
 
 
 def test_a_name_that_is_held_is_nothing_that_others_could_have_or_wait_for(

@@ -13,6 +13,9 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import machine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import state as state_module
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.host_info import (
+    LookAtHost,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import CreateIdentity
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot, facts, identity
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_identity
@@ -52,7 +55,7 @@ def test_a_disk_on_another_machine_is_left_out_and_starts_nothing(
     host_identity.call(here, False)
     monkeypatch.setattr(machine, "hardware_name", lambda: "4c4c4544-0043")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    found = facts.host_facts(state, facts.Wanted("train"))
+    found = facts.host_facts(state, LookAtHost("train"))
     assert not found["usable"]
     assert "was made on another machine, from which this disk was copied or moved." in found["problem"]
     with pytest.raises(identity.OtherMachine):

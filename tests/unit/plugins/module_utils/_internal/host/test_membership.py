@@ -17,6 +17,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.questions import Echo, Question
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_repair import (
+    Repair,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     Record,
@@ -213,5 +216,5 @@ class TestRepair:
         self, state: StateDirectory, monkeypatch: pytest.MonkeyPatch, done: list[str]
     ) -> None:
         monkeypatch.setattr(questions, "ask", ask_of({"h2": False}))
-        repair.repair_host(state, "h1")
+        repair.repair_host(state, Repair("h1"))
         assert done == ["_converge"]

@@ -20,6 +20,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Engine,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_repair import (
+    Repair,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     PENDING,
     TERMINATED,
@@ -159,7 +162,7 @@ class Lost:
 
     def repair(self, evaluate: Callable[[Record, str], None] | None = None, **given: Any) -> list[str]:
         """Repair by a controller; return the problems."""
-        return repair.repair_host(self.state, "h1", evaluate=evaluate or self.evaluate, **given).problems
+        return repair.repair_host(self.state, Repair("h1", **given), evaluate=evaluate or self.evaluate).problems
 
 
 @pytest.fixture
@@ -179,7 +182,7 @@ def test_a_label_of_this_host_brings_back_what_it_lost_when_the_site_grants_it(l
 
 
 def test_without_a_controller_nothing_is_made_from_a_label(lost: Lost) -> None:
-    (problem,) = repair.repair_host(lost.bear(running()).state, "h1", alone=True).problems
+    (problem,) = repair.repair_host(lost.bear(running()).state, Repair("h1"), alone=True).problems
     assert problem.startswith("Session train: This host has lost its record. A label has one")
     assert problem.endswith("Run the repair playbook.")
     assert lost.made == []

@@ -23,6 +23,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     StateDirectory,
     StateError,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.host_info import (
+    LookAtHost,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import (
     FIELDS,
@@ -361,7 +364,7 @@ def test_every_call_refuses_a_newer_state_before_anything_is_touched(
     spec = ARGUMENTS[call]["argument_spec"]
     given = {name: option.get("default") for name, option in spec.items()}
     if call == "host_preflight":
-        done = facts.host_facts(newer, facts.Wanted(""))
+        done = facts.host_facts(newer, LookAtHost(""))
         assert (done["usable"], before) == (False, contents(newer.root))
     elif call == "host_info":
         done = program.run(call, {**given, "state_directory": str(newer.root)}, False)["host"]
