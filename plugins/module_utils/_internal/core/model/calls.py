@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All calls to a host; see `call.base`. A host only loads the file of the one that it is called for."""
+"""All calls to a host; see `call.base`. A host only loads the file of its call."""
 
 from collections.abc import Mapping
 from typing import Any
