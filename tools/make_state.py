@@ -12,7 +12,7 @@ import argparse
 import subprocess
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.tests.contract import hosts
+from ansible_collections.cluster_compute.session.tests.support.contract import hosts
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "newer1"

@@ -61,7 +61,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     # The benchmarks, and what they use of the collection by itself.
     "benchmarks": (
         "tests/benchmarks/**/*",
-        "tests/crippled.py",
+        "tests/support/crippled.py",
         "tools/bench.sh",
         "playbooks/check_pairs.yml",
         "playbooks/launch_cluster.yml",

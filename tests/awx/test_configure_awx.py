@@ -22,7 +22,7 @@ import pytest
 import yaml
 from ansible_collections.cluster_compute.session.plugins.action.session_decide import ARTIFACT
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import check_survey
-from ansible_collections.cluster_compute.session.tests.awx.server import TOKEN, Awx, running
+from ansible_collections.cluster_compute.session.tests.support.awx.server import TOKEN, Awx, running
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "Cluster compute: "

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from ansible_collections.cluster_compute.session.tests.benchmarks import bench_hosts, bench_launch
-from ansible_collections.cluster_compute.session.tests.crippled import losing_packets, throttled
+from ansible_collections.cluster_compute.session.tests.support.crippled import losing_packets, throttled
 
 HOSTS = 8
 NAMED = re.compile(r"\b(b\d+) is slow or broken")

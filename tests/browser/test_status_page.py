@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.browser import groups
-from ansible_collections.cluster_compute.session.tests.browser.page import Page
+from ansible_collections.cluster_compute.session.tests.support.browser import groups
+from ansible_collections.cluster_compute.session.tests.support.browser.page import Page
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys

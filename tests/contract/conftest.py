@@ -14,7 +14,7 @@ import os
 
 import pytest
 
-HERE = "ansible_collections.cluster_compute.session.tests.contract"
+HERE = "ansible_collections.cluster_compute.session.tests.support.contract"
 
 pytest_plugins = [f"{HERE}.on_host" if "CLUSTER_COMPUTE_CONTRACT" in os.environ else f"{HERE}.hosts"]
 

@@ -15,7 +15,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import parse_app_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import jobs
-from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Host, Session, output_of, until
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
+    HERE,
+    Host,
+    Session,
+    output_of,
+    until,
+)
 
 SERVE = "exec httpd -f -p 127.0.0.1:{port} -h /etc/cluster-compute/apps"
 SAYS = f'test -r "$FILE" && echo "by $(id -u): $(cat "$FILE") $SECRET"; {SERVE}'

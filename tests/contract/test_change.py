@@ -50,7 +50,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import data, launch_steps, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.repair import repair_host
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     BUSYBOX,
     HERE,
     LEASE_OWNER,

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import SessionDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import disk, timer
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     BUSYBOX,
     HERE,
     Host,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.cluster_compute.session.tests.contract.on_host import Call, Host, output_of
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import Call, Host, output_of
 
 WHY = {"reason": "new memory", "by": "alice"}
 

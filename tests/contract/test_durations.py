@@ -22,7 +22,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import durations
-from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Host, Session, output_of, until
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
+    HERE,
+    Host,
+    Session,
+    output_of,
+    until,
+)
 
 Look = Callable[..., list[str]]
 WORK = "worked=0; while [ $worked -lt 100 ]; do i=0; while [ $i -lt 9999 ]; do i=$((i + 1)); done; "

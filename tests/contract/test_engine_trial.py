@@ -23,9 +23,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import engine_trial
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.default_runtime import SCRIPT
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.engine_settings import FILE
-from ansible_collections.cluster_compute.session.tests.contract.modules import run
-from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, has_ended, output_of, things, until
-from ansible_collections.cluster_compute.session.tests.contract.test_jobs import Job
+from ansible_collections.cluster_compute.session.tests.support.contract.job import Job
+from ansible_collections.cluster_compute.session.tests.support.contract.modules import run
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
+    Host,
+    has_ended,
+    output_of,
+    things,
+    until,
+)
 
 pytestmark = pytest.mark.both_engines
 

@@ -29,8 +29,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import engine_runtime, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.default_runtime import SCRIPT
-from ansible_collections.cluster_compute.session.tests.contract.modules import run
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+from ansible_collections.cluster_compute.session.tests.support.contract.modules import run
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     Host,
     Session,
     has_ended,

@@ -29,8 +29,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot, disk, program, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.tests.contract.dead_filesystem import dead
-from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Host, Session, has_ended, until
+from ansible_collections.cluster_compute.session.tests.support.contract.dead_filesystem import dead
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
+    HERE,
+    Host,
+    Session,
+    has_ended,
+    until,
+)
 
 Asked = Callable[..., dict[str, Any]]
 

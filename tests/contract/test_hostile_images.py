@@ -37,7 +37,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     SessionError,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import labels
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     BUSYBOX,
     HERE,
     INVENTORY,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.cluster_compute.session.tests.contract.on_host import Call, Host
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import Call, Host
 
 
 def test_a_host_is_given_an_identity_once(host: Host, call: Call) -> None:

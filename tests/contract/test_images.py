@@ -18,9 +18,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import content_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.tests.contract.modules import run
-from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, output_of
-from ansible_collections.cluster_compute.session.tests.contract.registry import having, refusing
+from ansible_collections.cluster_compute.session.tests.support.contract.modules import run
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, output_of
+from ansible_collections.cluster_compute.session.tests.support.contract.registry import having, refusing
 
 pytestmark = pytest.mark.both_engines
 

@@ -43,8 +43,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     RUNTIME_ON_HOST,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import image_notes
-from ansible_collections.cluster_compute.session.tests.contract.modules import run
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+from ansible_collections.cluster_compute.session.tests.support.contract.modules import run
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     BUSYBOX,
     HERE,
     LEASE_OWNER,

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import RUNTIME
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import logins, ssh_runtime
-from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, Host, output_of
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, Host, output_of
 
 pytestmark = pytest.mark.usefixtures("ssh_runtime")
 

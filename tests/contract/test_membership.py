@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import launch_steps, membership
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.repair import Repair, repair_host
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     ADDRESSES,
     CABLE,
     HERE,

@@ -12,7 +12,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.names import MOST_TIMES
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import names, timer
-from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of, until
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import Host, Session, output_of, until
 
 WRITES = """
 echo "127.0.0.1 $(hostname) main1 sub1" >>/etc/hosts

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import output
-from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import Host, Session, output_of
 
 BEGINS = ["/bin/sh", "-c", "echo begin $RANK; echo wrong $RANK >&2; exec sleep 8888"]
 

@@ -10,7 +10,6 @@ import os
 import shutil
 import socket
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Engine,
     EngineError,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.data import READS, WRITES
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import (
     RUNTIME_ON_HOST,
@@ -33,40 +31,25 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     preflight,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.boot_install import PATH
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     ADDRESSES,
     BUSYBOX,
     HERE,
     THERE,
     Host,
     Peer,
-    output_of,
+)
+from ansible_collections.cluster_compute.session.tests.support.contract.preflight import (
+    CALL,
+    FIRST,
+    LAST,
+    TOKEN,
+    ask,
+    listening,
+    plan,
 )
 
-TOKEN = uuid.uuid4().hex
-FIRST, LAST = 7610, 7611
-CALL = """
-import json, sys
-from ansible_collections.cluster_compute.session.tests.contract.modules import run
-print(json.dumps(run("host_preflight", json.loads(sys.argv[1]), False)))
-"""
-
-
-def plan(addresses: dict[str, str], shared: Path, mtu: int = 1450) -> dict[str, Any]:
-    """Return what two hosts try; HERE writes into the shared folder, THERE reads there."""
-    hosts = {name: {"address": address, "mtu": 1500, "session_mtu": mtu} for name, address in addresses.items()}
-    return {
-        "probe": {"hosts": hosts, "vni": 7777, "offsets": [1], "left_out": {}},
-        "settings": {
-            "port": 4799,
-            "ports": [FIRST, LAST],
-            "encrypted": [51990, 51990],
-            "probe_id": str(uuid.uuid4()),
-            "seconds": 0.1,
-            "size": 2**20,
-        },
-        "storage": {HERE: {str(shared): WRITES}, THERE: {str(shared): READS}},
-    }
+# ---- alone ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -76,15 +59,6 @@ def shared() -> Iterator[Path]:
     folder.mkdir()
     yield folder
     shutil.rmtree(folder)
-
-
-def ask(this: Host, state: str, **given: Any) -> dict[str, Any]:
-    answer = this.call("host_preflight", state=state, token=TOKEN, roots=["/srv"], **given)
-    assert answer.pop("changed") is False
-    return answer
-
-
-# ---- alone ----------------------------------------------------------------------------------------------------------
 
 
 def examined(host: Host, **given: Any) -> dict[str, Any]:
@@ -186,13 +160,6 @@ def test_the_ssh_runtime_is_proven_by_running_it(host: Host, tmp_path: Path, mon
 
 
 # ---- with another host ----------------------------------------------------------------------------------------------
-
-
-def listening(wanted: dict[str, Any]) -> dict[str, Any]:
-    """Have this host listen, by a process that ends: what it has begun is nobody's then, as in a real call."""
-    arguments = {"state": "listening", "token": TOKEN, "roots": ["/srv"], "plan": wanted, "host": HERE}
-    path = f"PYTHONPATH={os.pathsep.join(sys.path)}"
-    return dict(json.loads(output_of("env", path, sys.executable, "-c", CALL, json.dumps(arguments))))
 
 
 def test_two_hosts_hear_each_other_in_the_tunnel_at_ports_and_in_a_shared_folder(

@@ -41,7 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     new_record,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     HERE,
     Call,
     Host,

@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import stub_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     HERE,
     Call,
     Host,

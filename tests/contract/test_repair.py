@@ -25,7 +25,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     RUNTIME_ON_HOST,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import firewall_rules
-from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, HERE, Call, Host, Session, rules
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
+    BUSYBOX,
+    HERE,
+    Call,
+    Host,
+    Session,
+    rules,
+)
 
 pytestmark = pytest.mark.both_engines
 

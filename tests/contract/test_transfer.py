@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import Transfer
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import replica_transfer
-from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import Host, Session, output_of
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import preflight
-from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     ADDRESSES,
     CABLE,
     HERE,
@@ -36,7 +36,13 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     rules,
     until,
 )
-from ansible_collections.cluster_compute.session.tests.contract.test_preflight import CALL, TOKEN, ask, listening, plan
+from ansible_collections.cluster_compute.session.tests.support.contract.preflight import (
+    CALL,
+    TOKEN,
+    ask,
+    listening,
+    plan,
+)
 
 SECOND = "br-ask1"
 ROUTED = {HERE: "10.212.0.1", THERE: "10.212.0.2"}

@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.times import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import session_watch
-from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import Host, Session
 
 
 def seen(host: Host) -> str:

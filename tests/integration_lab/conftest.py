@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     CHECKOUT,
     HOSTS,
     LAB,
@@ -25,7 +25,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     play,
     snapshot,
 )
-from ansible_collections.cluster_compute.session.tests.lab_lock import only_user
+from ansible_collections.cluster_compute.session.tests.support.lab_lock import only_user
 
 LONGEST = (
     "test_examples",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     STATE,
     Snapshot,
@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     snapshot,
 )
-from ansible_collections.cluster_compute.session.tests.recorded_nvidia import TWO_CARDS
+from ansible_collections.cluster_compute.session.tests.support.recorded_nvidia import TWO_CARDS
 
 KIND = "example.com/card"
 CARDS = {"zero": "c 1 5", "full": "c 1 7"}

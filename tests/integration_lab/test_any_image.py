@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     HOSTS,
     Replica,

@@ -26,8 +26,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import check_answer
-from ansible_collections.cluster_compute.session.tests.awx.server import TOKEN, Awx, running
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.awx.server import TOKEN, Awx, running
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     CHECKOUT,
     DEMO,

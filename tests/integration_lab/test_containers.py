@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
     DEMO,

@@ -28,12 +28,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.environment_names import (
     CONTRACT_NAMES,
 )
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.documents import (
+    blocks,
+    commands,
+    here,
+    program,
+    read,
+    run,
+)
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     CHECKOUT,
-    DEMO,
-    DIRECTORY,
     INVENTORY,
-    NETWORK,
     clear,
     environment,
 )
@@ -72,20 +77,6 @@ ELSEWHERE = {
     ". .venv/bin/activate": ("tests/integration_lab/driver.py", "Path(sys.executable).parent"),
 }
 """Command: file and text in it that runs the same."""
-SUBSTITUTES = [
-    ("inventories/lab", str(INVENTORY.relative_to(CHECKOUT))),
-    ("my-inventory", str(INVENTORY.relative_to(CHECKOUT))),
-    ("/var/lib/cluster-compute-lab/lab", str(DIRECTORY)),
-    ("10.212.0.", f"{NETWORK}.0."),
-    # The tests' lab has other racks: what comes to h2 in the text comes to n3 there.
-    (r"\bh1\b", "n1"),
-    (r"\bh2\b", "n3"),
-    (r"\bh3\b", "n2"),
-    ("registry.example.com/train:1.4", DEMO),
-    ("session_size=8", "session_size=4"),
-    ("session_cpus=4", "session_cpus=1"),
-    ("session_memory=16g", "session_memory=64m"),
-]
 EXPECTED = {
     "README.md": ["main1 ", "rank 3 of 4: sub3 on host"],
     "docs/awx.md": [],
@@ -139,27 +130,6 @@ STAYS = ("lab_up", "prepare_hosts", "lab_images")
 """Playbooks whose work stays until the lab goes."""
 
 
-def blocks(text: str, language: str) -> list[str]:
-    """Return the fenced blocks of *language*."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def commands(text: str) -> list[str]:
-    """Return the commands of the ``sh`` blocks, each on one line."""
-    lines = "".join(blocks(text, "sh")).replace("\\\n", " ").splitlines()
-    return [re.sub(r" {2,}", " ", line).strip() for line in lines if line.strip() and not line.startswith("#")]
-
-
-def read(name: str) -> str:
-    """Return a file of the checkout."""
-    return (CHECKOUT / name).read_text(encoding="utf-8")
-
-
-def program(command: str) -> str:
-    """Return the program that a command runs."""
-    return command.removeprefix("! ").split()[0]
-
-
 def expanded(command: str) -> list[str]:
     """Return the commands that stand for one: those of a make target, or itself."""
     if command not in MAKE:
@@ -175,34 +145,6 @@ def expanded(command: str) -> list[str]:
     found = [line for line in done.stdout.splitlines() if program(line) in PROGRAMS]
     assert found, f"{command} runs none of {sorted(PROGRAMS)}"
     return found
-
-
-def here(command: str) -> str:
-    """Return the command for the tests' lab."""
-    for old, new in SUBSTITUTES:
-        command = re.sub(old if old.startswith(r"\b") else re.escape(old), new, command)
-    return command
-
-
-def run(command: str) -> str:
-    """Run a command as a user does, in the checkout, and return its output; it has to succeed."""
-    argv = ["bash", "-euc", command]
-    if re.search(r" -it? ", command) and program(command) == "ssh" and " -t " in command:
-        # A shell in a replica wants a terminal, and gets one.
-        argv = ["script", "--quiet", "--return", "--command", command, "/dev/null"]
-    done = subprocess.run(
-        argv,
-        cwd=CHECKOUT,
-        env=environment(),
-        input="exit\n",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}"
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

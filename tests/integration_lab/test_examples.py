@@ -18,7 +18,13 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.documents import (
+    commands,
+    here,
+    read,
+    run,
+)
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     CHECKOUT,
     HOSTS,
     INVENTORY,
@@ -36,7 +42,6 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     teardown,
     try_on,
 )
-from ansible_collections.cluster_compute.session.tests.integration_lab.test_docs import commands, here, read, run
 
 pytestmark = pytest.mark.stamped("examples")
 FOLDER = CHECKOUT / "examples"

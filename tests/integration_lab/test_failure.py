@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
     DEMO,

@@ -24,8 +24,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     ALIVE_SECONDS,
     ASK_AFTER,
 )
-from ansible_collections.cluster_compute.session.tests.contract import dead_filesystem
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.contract import dead_filesystem
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
     STATE,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     CHECKOUT,
     DEMO,

@@ -25,8 +25,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab import network
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab.names import Lab, hardware_address
-from ansible_collections.cluster_compute.session.tests.integration_lab import packets
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab import packets
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
     DEMO,
     DIRECTORY,
@@ -44,7 +44,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     try_on,
 )
-from ansible_collections.cluster_compute.session.tests.integration_lab.packets import Shot, datagram, stream
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.packets import Shot, datagram, stream
 
 PROGRAM = "/usr/local/lib/cluster-compute/host.pyz"
 FOREIGN = Lab(LAB, str(DIRECTORY)).host("foreign")

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.boot_install import PATH as PROGRAM
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
     CHECKOUT,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import subprocess
 
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import CHECKOUT
-from ansible_collections.cluster_compute.session.tests.integration_lab.monitoring import program
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import CHECKOUT
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.monitoring import program
 
 FOLDER = CHECKOUT / "extensions" / "monitoring"
 

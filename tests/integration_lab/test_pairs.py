@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.tests.crippled import losing_packets, throttled
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.crippled import losing_packets, throttled
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     DEMO,
     HOSTS,
     Run,

@@ -9,7 +9,7 @@ hosts in tests/unit/plugins/action/test_launch_decisions.py.
 
 from __future__ import annotations
 
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     HOSTS,
     Snapshot,

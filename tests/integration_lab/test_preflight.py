@@ -18,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     ProbeTask,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import call
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
     CHECKOUT,

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.documents import blocks
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     CHECKOUT,
     HOSTS,
@@ -36,14 +37,13 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     snapshot,
     teardown,
 )
-from ansible_collections.cluster_compute.session.tests.integration_lab.monitoring import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.monitoring import (
     DIRECTORY,
     exporters,
     program,
     prometheus,
     tell_metrics,
 )
-from ansible_collections.cluster_compute.session.tests.integration_lab.test_docs import blocks
 
 BASE: dict[str, Any] = {
     "session_size": 3,

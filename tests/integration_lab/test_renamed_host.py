@@ -9,16 +9,12 @@ Only a lab shows that containers, keys, variables and the firewall of the host s
 from __future__ import annotations
 
 import json
-import re
-import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
-    INVENTORY,
     Snapshot,
     clear,
     differences,
@@ -29,6 +25,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     snapshot,
     teardown,
 )
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.renamed_hosts import inventory_of
 
 REQUEST: dict[str, Any] = {
     "session_name": "demo",
@@ -46,18 +43,6 @@ SWAPPED = (
     "The host that the inventory calls n2 is n1 in session demo, which runs there. Call it n1 in the inventory again, "
     "or tear the session down first."
 )
-
-
-def inventory_of(folder: Path, names: Mapping[str, str]) -> Path:
-    """Return an inventory of the lab in which hosts have other names."""
-    inventory = folder / "-".join(names.values())
-    shutil.copytree(INVENTORY, inventory)
-    hosts = inventory / "hosts.yml"
-    pattern = rf"\b({'|'.join(names)}):"
-    text, count = re.subn(pattern, lambda found: f"{names[found[1]]}:", hosts.read_text(encoding="utf-8"))
-    assert count >= len(names)
-    hosts.write_text(text, encoding="utf-8")
-    return inventory
 
 
 def runs_since() -> dict[str, Any]:

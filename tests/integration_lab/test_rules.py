@@ -27,10 +27,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     nft_rules,
     table_name,
 )
-from ansible_collections.cluster_compute.session.tests.integration_lab import packets
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import CHECKOUT, LAB, environment
-from ansible_collections.cluster_compute.session.tests.integration_lab.packets import Shot, datagram, stream
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.integration_lab import packets
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import CHECKOUT, LAB, environment
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.packets import Shot, datagram, stream
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 SESSION = "4f8c2a10-1111-4222-8333-444455556666"
 BRIDGE = egress_bridge(SESSION)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     HOSTS,
     STATE,
@@ -40,7 +40,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     snapshot,
 )
-from ansible_collections.cluster_compute.session.tests.integration_lab.test_renamed_host import inventory_of
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.renamed_hosts import inventory_of
 
 SEED, SEQUENCES = (int(os.environ.get(name, default)) for name, default in (("SEED", "1"), ("SEQUENCES", "1")))
 VERBS = 6

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     DEMO,
     Replica,

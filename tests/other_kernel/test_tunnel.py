@@ -8,17 +8,15 @@ Needs root and a kernel with WireGuard: `make other-kernel` runs this file under
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
 import socket
 import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import link, wireguard
@@ -62,35 +60,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.prepare import make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.other_kernel.namespaces import (
+    inside,
+    run,
+)
 
 SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
 UNDERLAY = {"a": "192.0.2.1", "b": "192.0.2.2", "evil": "192.0.2.3", "c": "192.0.2.4"}
 MARK = "c1a551f1ed5ec2e7c1a551f1ed5ec2e7"
 """What is sent from replica to replica, in hexadecimal, to be looked for on the way."""
-_NEW_NETWORK = 0x40000000
-
-Result = TypeVar("Result")
-
-
-def run(text: str) -> str:
-    """Run commands of iproute2 or others, one a line; they have to succeed."""
-    done = subprocess.run(["sh", "-euc", text], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{text}: {done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def inside(namespace: str, do: Callable[[], Result]) -> Result:
-    """Call *do* in a network namespace."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    back, there = os.open("/proc/self/ns/net", os.O_RDONLY), os.open(f"/run/netns/cct-{namespace}", os.O_RDONLY)
-    try:
-        assert libc.setns(there, _NEW_NETWORK) == 0
-        return do()
-    finally:
-        libc.setns(back, _NEW_NETWORK)
-        os.close(back)
-        os.close(there)
 
 
 class NoEngine:

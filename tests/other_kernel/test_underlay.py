@@ -52,8 +52,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_preflight
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
-from ansible_collections.cluster_compute.session.tests.other_kernel.test_tunnel import inside, run
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.other_kernel.namespaces import inside, run
 
 SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
 HOSTS = {"ua": 1, "ub": 2}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.shuffled import SEED, by_files, seed
+from ansible_collections.cluster_compute.session.tests.support.shuffled import SEED, by_files, seed
 from hypothesis import settings
 
 # How long an example takes depends on what else the machine does: no test judges it.

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.deprecations import SHOWN, deprecations
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import facts
-from ansible_collections.cluster_compute.session.tests.unit.plugins.stand_in import play
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import facts
+from ansible_collections.cluster_compute.session.tests.support.deprecations import SHOWN, deprecations
+from ansible_collections.cluster_compute.session.tests.support.stand_in import play
 
 REMOVED = {"changed": True, "actions": ["remove it"], "sessions": [], "tombstones": [], "warnings": ["Not all of it."]}
 

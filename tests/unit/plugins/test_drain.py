@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import facts
-from ansible_collections.cluster_compute.session.tests.unit.plugins.stand_in import play
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import facts
+from ansible_collections.cluster_compute.session.tests.support.stand_in import play
 
 BROKEN = {"failed": True, "msg": "The disk is full."}
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show import events, metrics
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.show import test_metrics
+from ansible_collections.cluster_compute.session.tests.support.core.show import looks
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 MONITORING = CHECKOUT / "extensions" / "monitoring"
@@ -26,9 +26,9 @@ def metric_names() -> set[str]:
     """Return the names of all series that hosts write."""
     counted = metrics.after_call(metrics.Counted(), "host_drain", {}, {"failed": True}, 1.0)
     use = metrics.ReplicaUse("train", "main1", 1.0, 1, {"eth0": (1, 1)}, (("gpu", ("a",)),))
-    waits = [test_metrics.waiting(1, 0, test_metrics.ID)]
-    text = metrics.state_text(test_metrics.look(), counted) + metrics.use_text([use])
-    text += metrics.state_text(test_metrics.look(records=waits), metrics.after_look(counted, waits, 1.0))
+    waits = [looks.waiting(1, 0, looks.ID)]
+    text = metrics.state_text(looks.look(), counted) + metrics.use_text([use])
+    text += metrics.state_text(looks.look(records=waits), metrics.after_look(counted, waits, 1.0))
     families = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
     return families | {re.split(r"[ {]", line)[0] for line in text.splitlines() if not line.startswith("#")}
 

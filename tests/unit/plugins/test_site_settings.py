@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import facts
-from ansible_collections.cluster_compute.session.tests.unit.plugins.stand_in import CHECKOUT, calls, play
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import facts
+from ansible_collections.cluster_compute.session.tests.support.stand_in import CHECKOUT, calls, play
 
 PINNED: dict[str, Any] = {
     "strategy": "ansible.builtin.linear",

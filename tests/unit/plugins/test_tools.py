@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.tests.lab_lock import LabInUse, only_user
-from ansible_collections.cluster_compute.session.tests.shuffled import by_files
+from ansible_collections.cluster_compute.session.tests.support.lab_lock import LabInUse, only_user
+from ansible_collections.cluster_compute.session.tests.support.shuffled import by_files
 
 TOOLS = Path(__file__).resolve().parents[3] / "tools"
 

@@ -144,6 +144,27 @@ def test_the_list_of_files_names_every_file_of_the_plugins_and_tools() -> None:
     assert missing == []
 
 
+TESTS = "ansible_collections.cluster_compute.session.tests."
+
+
+def test_nothing_imports_from_a_file_of_tests_and_shared_helpers_are_in_support() -> None:
+    wrong, counted = [], 0
+    for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "tools").glob("*.py")]:
+        own = path.relative_to(ROOT).parts[1]
+        module = TESTS + ".".join(path.relative_to(ROOT / "tests").with_suffix("").parts) if own != path.name else ""
+        for name in boot_install.imports(module, path.read_text(encoding="utf-8")):
+            parts = name[len(TESTS) :].split(".") if name.startswith(TESTS) else []
+            counted += bool(parts)
+            # Benchmarks are programs that use each other's lab; what is below a file is a name in it.
+            if any(part.startswith(("test_", "conftest")) for part in parts) or (
+                parts and parts[0] not in ("support", own if own == "benchmarks" else "support")
+            ):
+                wrong.append(f"{path.relative_to(ROOT)}: {name}")
+    assert counted > 300
+    assert wrong == []
+    assert [path.name for path in (ROOT / "tests").glob("*.py")] == []
+
+
 CORE = ("values", "model", "rules", "cluster", "planning", "preflight", "show", "verbs")
 """The packages of the core. One imports those before it."""
 MODULE_UTILS = "ansible_collections.cluster_compute.session.plugins.module_utils._internal."

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible.parsing.vault import VaultLib, VaultSecret
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     GRANTED,
     facts,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.stand_in import CHECKOUT, asked, play
+from ansible_collections.cluster_compute.session.tests.support.stand_in import CHECKOUT, asked, play
 
 WORDS = "correct horse"
 SITE: dict[str, Any] = {

@@ -20,7 +20,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     environments,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import PINNED
-from ansible_collections.cluster_compute.session.tests.recorded_hosts import BUSYBOX, HOSTS, RECORDED, launch, placed
+from ansible_collections.cluster_compute.session.tests.support.recorded_hosts import (
+    BUSYBOX,
+    HOSTS,
+    RECORDED,
+    launch,
+    placed,
+)
 
 BASE = {"session_name": "place", "session_image": BUSYBOX, "session_memory": "64m", "session_command": "sleep 8888"}
 CANARY = "/tmp/cluster-compute-canary"

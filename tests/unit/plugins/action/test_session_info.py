@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.action.session_info import ActionModule
-from ansible_collections.cluster_compute.session.tests.in_process import run_action
-from ansible_collections.cluster_compute.session.tests.recorded_hosts import BUSYBOX, HOSTS, RECORDED, launch
+from ansible_collections.cluster_compute.session.tests.support.in_process import run_action
+from ansible_collections.cluster_compute.session.tests.support.recorded_hosts import BUSYBOX, HOSTS, RECORDED, launch
 
 
 @pytest.mark.parametrize(("wanted", "found"), [("", ["late"]), ("late", ["late"]), ("other", [])])

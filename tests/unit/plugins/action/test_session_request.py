@@ -15,7 +15,7 @@ import yaml
 from ansible_collections.cluster_compute.session.plugins.action import session_jobs, session_logs, session_request
 from ansible_collections.cluster_compute.session.plugins.action.session_request import ActionModule
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import KNOWN_VARIABLES
-from ansible_collections.cluster_compute.session.tests.in_process import run_action
+from ansible_collections.cluster_compute.session.tests.support.in_process import run_action
 
 PLAYBOOKS = Path(__file__).resolve().parents[4] / "playbooks"
 CANARY = "/tmp/cluster-compute-canary"

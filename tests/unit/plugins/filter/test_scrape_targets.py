@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.cluster_compute.session.plugins.filter.scrape_targets import scrape_targets
-from ansible_collections.cluster_compute.session.tests.browser import groups
+from ansible_collections.cluster_compute.session.tests.support.browser import groups
 
 
 def test_ports_of_exporters_that_a_running_session_publishes_are_listed() -> None:

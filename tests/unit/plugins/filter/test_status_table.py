@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.filter.status_table import status_table
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import render
-from ansible_collections.cluster_compute.session.tests.browser import groups
+from ansible_collections.cluster_compute.session.tests.support.browser import groups
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.tests.unit.plugins.stand_in import play
+from ansible_collections.cluster_compute.session.tests.support.stand_in import play
 
 CALLBACK = """
 from ansible.plugins.callback import CallbackBase

@@ -37,7 +37,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_progr
     answer_in,
     text_behind,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     Launch,
     request,
 )

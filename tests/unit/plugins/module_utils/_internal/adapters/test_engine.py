@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     EngineError,
     NetworkKept,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.adapters.engine_server import (  # noqa: E501
+from ansible_collections.cluster_compute.session.tests.support.adapters.engine_server import (
     EngineServer,
     Handler,
     Received,

@@ -18,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     ApiError,
     in_path,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.adapters.engine_server import (  # noqa: E501
+from ansible_collections.cluster_compute.session.tests.support.adapters.engine_server import (
     EngineServer,
     Handler,
     Received,

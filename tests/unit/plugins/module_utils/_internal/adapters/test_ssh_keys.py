@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     owner_keys,
     server_configuration,
 )
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 MEMBERS = typed_plan(
     {"replicas": [{"name": "main1", "address": "10.213.0.2"}, {"name": "sub1", "address": "10.213.0.3"}]}

@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import engine_trial
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import session_host
-from ansible_collections.cluster_compute.session.tests.any_request import request_for
+from ansible_collections.cluster_compute.session.tests.support.any_request import request_for
 
 At = Callable[[float], SuspicionFile]
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.cluster_compute.session.tests.in_one_process import patch_bounded
+from ansible_collections.cluster_compute.session.tests.support.in_one_process import patch_bounded
 
 
 @pytest.fixture(autouse=True)

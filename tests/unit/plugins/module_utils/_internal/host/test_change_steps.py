@@ -33,10 +33,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     carry_on,
     part_times,
 )
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import Host, World, in_memory
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     request,
 )
+from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import Host, World, in_memory
 
 
 @pytest.mark.parametrize("moment", [3, 4])

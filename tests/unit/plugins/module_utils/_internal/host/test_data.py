@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import data
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.steps import perform
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 

@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     PeersSilent,
     VerificationFailed,
 )
-from ansible_collections.cluster_compute.session.tests.any_request import request_for
+from ansible_collections.cluster_compute.session.tests.support.any_request import request_for
 
 FULL = "Docker Engine could not run a command: no space left on device."
 OWN = (EngineError("no such program"), VerificationFailed("It ended with code 1.\n| a line of its own"), OSError("?"))

@@ -8,10 +8,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import World, in_memory
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     request,
 )
+from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import World, in_memory
 
 
 def test_a_session_whose_name_was_torn_down_before_is_put_back_like_any_other(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     membership,
     repair,
 )
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 ID = "4f8c2a10-1111-4222-8333-444455556666"
 ADDRESSES = {"h1": "192.0.2.1", "h2": "192.0.2.2", "h3": "192.0.2.3"}

@@ -15,7 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import peers
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.peers import Peers
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.verify import PeersSilent
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 HOSTS = {f"h{number}": {"underlay_address": f"192.0.2.{number}"} for number in (1, 2, 3)}
 NETWORK = {"vni": 5000, "port": 4789}

@@ -38,7 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     leave_torn_down,
     make_keys,
 )
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 WAITING = advance(new_record(SESSION, "alice", {"name": "train"}), PENDING, "x", queue=QueueTicket(1))

@@ -29,11 +29,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import membership, removal, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.membership import Membership
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.steps import descriptions
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import Host, World, in_memory
-from ansible_collections.cluster_compute.session.tests.small_steps import NOW, Killed
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     request,
 )
+from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import Host, World, in_memory
+from ansible_collections.cluster_compute.session.tests.support.small_steps import NOW, Killed
 
 WARNINGS = ["The network ash stays. The session's place is free."]
 

@@ -62,9 +62,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.identity import read_identity
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import World, in_memory
-from ansible_collections.cluster_compute.session.tests.small_steps import NOW
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import IMAGE
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import IMAGE
+from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import World, in_memory
+from ansible_collections.cluster_compute.session.tests.support.small_steps import NOW
 
 STATES = Path(__file__).parents[6] / "tests" / "states"
 RELEASES = sorted(path.stem for path in STATES.glob("*.json"))

@@ -29,7 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     slurm_of_run,
     slurm_place,
 )
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 NAMES = ["main1", "sub1", "sub2"]
 DRIVER = """

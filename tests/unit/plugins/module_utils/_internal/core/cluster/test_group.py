@@ -25,7 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import batch_job
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
 
 ID = "3614fdf3-6a1e-4f0e-9d4c-0f9d1f3c6a52"
 

@@ -53,12 +53,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     calls_of,
     step,
 )
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
-from ansible_collections.cluster_compute.session.tests.plans import placed
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     facts,
     request,
 )
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.plans import placed
 
 OTHER = "00000000-0e04-4a3c-9d2a-53a1f7b2c8aa"
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"

@@ -70,12 +70,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     RenamedHost,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
-from ansible_collections.cluster_compute.session.tests.plans import placed
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import IMAGE
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import IMAGE
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     facts as host,
 )
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.plans import placed
 
 KEYS = [
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@laptop",

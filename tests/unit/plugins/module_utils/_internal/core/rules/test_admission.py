@@ -22,9 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
-from ansible_collections.cluster_compute.session.tests.plans import placed
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.rules.examples import (
+from ansible_collections.cluster_compute.session.tests.support.core.rules.examples import (
     ALLOWED,
     KEY,
     make_facts,
@@ -32,6 +30,8 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
     make_request,
     path_facts,
 )
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.plans import placed
 
 
 def test_mounts_that_are_missing_are_named_with_their_hosts():

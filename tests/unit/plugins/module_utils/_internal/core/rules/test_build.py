@@ -47,9 +47,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     PoolExhausted,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import PINNED
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
-from ansible_collections.cluster_compute.session.tests.plans import placed
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.rules.examples import (
+from ansible_collections.cluster_compute.session.tests.support.core.rules.examples import (
     GIB,
     KEY,
     SESSION,
@@ -58,6 +56,8 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
     make_request,
     topology,
 )
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.plans import placed
 
 
 def test_a_multi_node_plan():

@@ -39,8 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.placement import Shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.rules.examples import (
+from ansible_collections.cluster_compute.session.tests.support.core.rules.examples import (
     ALLOWED,
     GIB,
     KEY,
@@ -49,6 +48,7 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
     make_request,
     path_facts,
 )
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

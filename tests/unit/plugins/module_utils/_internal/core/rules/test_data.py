@@ -24,10 +24,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.paths import is_below
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.rules.examples import (
+from ansible_collections.cluster_compute.session.tests.support.core.rules.examples import (
     path_facts,
 )
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
 
 shared_path = partial(path_facts, filesystem="nfs4", origin="server:/export")
 

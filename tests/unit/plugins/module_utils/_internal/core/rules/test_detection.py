@@ -18,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     parse_site_devices,
     read_cdi,
 )
-from ansible_collections.cluster_compute.session.tests.recorded_nvidia import (
+from ansible_collections.cluster_compute.session.tests.support.recorded_nvidia import (
     CARDS_AND_INSTANCES,
     SEVEN_INSTANCES,
     TWO_CARDS,

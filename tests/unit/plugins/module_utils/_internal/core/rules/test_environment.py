@@ -38,7 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     MAXIMUM_ENVIRONMENT_STRING,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import PINNED
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -24,13 +24,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidPlan
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.rules.examples import (
+from ansible_collections.cluster_compute.session.tests.support.core.rules.examples import (
     SESSION,
     make_facts,
     make_request,
     path_facts,
 )
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
 
 GRANTED: dict[str, Any] = {"roots": {"/a": "", "/srv": ""}, "drivers": ["local"], "devices": (("gpu", ("/dev/g0",)),)}
 INVENTORY = {"cluster_compute_mount_roots": ["/a", "/srv"], "cluster_compute_accelerators": {"gpu": ["/dev/g0"]}}

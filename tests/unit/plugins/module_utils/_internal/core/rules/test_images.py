@@ -31,7 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     repository_of,
     tag_for,
 )
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
 
 ONE, TWO = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 DIGEST = "sha256:" + "d" * 64

@@ -42,7 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     QUESTION,
     WAITING,
 )
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 SESSION = "4f8c2a10-1111-4222-8333-444455556666"
 ENDPOINTS = ("192.0.2.1", "192.0.2.2")

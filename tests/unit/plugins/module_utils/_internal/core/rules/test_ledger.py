@@ -39,7 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     resolve_reservations,
     write_ledger,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.rules.examples import (
+from ansible_collections.cluster_compute.session.tests.support.core.rules.examples import (
     make_facts,
     make_plan,
     make_request,

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules import logins
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 ROOT = "root:x:0:0:root:/root:/bin/bash\n"
 WELL = {"/etc/passwd": ROOT, "/etc/shadow": "root:*:19000:0:99999:7:::\n", "/etc/nsswitch.conf": "passwd: files sss\n"}

@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     question,
     read_answer,
 )
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 OTHERS = ("h1", "h2", "h3", "h4")
 

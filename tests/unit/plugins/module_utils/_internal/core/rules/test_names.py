@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules import names
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 MEMBERS = ("main1", "sub1")
 SUBNET = "10.128.0.0/24"

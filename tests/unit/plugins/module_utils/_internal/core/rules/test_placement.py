@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import PINNED
-from ansible_collections.cluster_compute.session.tests.plans import placed
+from ansible_collections.cluster_compute.session.tests.support.plans import placed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.rules.examples import (
+from ansible_collections.cluster_compute.session.tests.support.core.rules.examples import (
     make_plan,
 )
 

@@ -28,7 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     client_files,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 PLAN = typed_plan(

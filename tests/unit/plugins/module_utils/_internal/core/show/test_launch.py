@@ -13,7 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     artifact,
     table_of,
 )
-from ansible_collections.cluster_compute.session.tests.plans import typed_plan
+from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 REPLICA: dict[str, Any] = {
     "name": "main1",

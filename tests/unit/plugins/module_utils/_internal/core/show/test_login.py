@@ -30,12 +30,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     login_address,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
-from ansible_collections.cluster_compute.session.tests.host_facts import CONTAINER
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     Launch,
     facts,
     request,
 )
+from ansible_collections.cluster_compute.session.tests.support.host_facts import CONTAINER
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1ZMjyOJ9Ih6bSZ9lFjKW8ZfZ2VqkVzW7vJ0Zx6c3mQ"
 

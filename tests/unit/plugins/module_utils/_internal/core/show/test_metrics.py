@@ -19,12 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
-    PENDING,
-    RUNNING,
     QueueTicket,
-    Record,
-    advance,
-    new_record,
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.detection import (
@@ -37,7 +32,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     MOST_SERIES,
     ContainerLook,
     Counted,
-    HostLook,
     Phase,
     ReplicaUse,
     after_call,
@@ -49,34 +43,19 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     use_text,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import PINNED
-from ansible_collections.cluster_compute.session.tests.recorded_nvidia import CARDS_AND_INSTANCES, TWO_CARDS
-
-ID = "3614fdf3-6a1e-4f0e-9d4c-0f9d1f3c6a52"
-MACHINE = Allocatable(4000, 2**30, (("gpu", ("/dev/nvidia0", "/dev/nvidia1")),), 8)
-
-
-def running(name: str = "train", **changes: Any) -> Record:
-    """Return the record of a session that runs with two replicas here and one elsewhere."""
-    replicas = [{"name": key, "host": host} for key, host in (("main1", "h1"), ("sub1", "h1"), ("sub2", "h2"))]
-    record = new_record(ID, "alice", {"name": name})
-    return advance(record, RUNNING, "It runs.", hosts=("h1", "h2"), plan={"replicas": replicas}, **changes)
-
-
-def waiting(number: int, priority: int, session_id: str) -> Record:
-    """Return the record of a session that waits."""
-    record = new_record(session_id, "bob", {"name": f"w{number}", "priority": priority})
-    return advance(record, PENDING, "It waits.", queue=QueueTicket(number))
+from ansible_collections.cluster_compute.session.tests.support.core.show.looks import (
+    ID,
+    MACHINE,
+    look,
+    running,
+    waiting,
+)
+from ansible_collections.cluster_compute.session.tests.support.recorded_nvidia import CARDS_AND_INSTANCES, TWO_CARDS
 
 
 def held(name: str, *devices: tuple[str, tuple[str, ...]]) -> Reservation:
     """Return what a session holds."""
     return Reservation(Claim(ID, name, 2, 1500, 2**20, devices), COMMITTED, "boot", None)
-
-
-def look(**changes: Any) -> HostLook:
-    """Return what a host found on which one of two replicas runs."""
-    found = HostLook(MACHINE, [running()], {ID: "h1"}, [ContainerLook(ID, "train", "main1", "running")])
-    return replace(found, **changes)
 
 
 def samples(text: str) -> dict[str, float]:

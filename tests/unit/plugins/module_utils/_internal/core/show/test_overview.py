@@ -48,7 +48,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.overview import overview
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
 
 A = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 B = "bbbbbbbb-0e04-4a3c-9d2a-53a1f7b2c8aa"

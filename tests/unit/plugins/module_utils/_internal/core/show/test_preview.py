@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.preview import common
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
 
 SESSION = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 GIB = 1024**3

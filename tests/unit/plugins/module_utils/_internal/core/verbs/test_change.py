@@ -31,10 +31,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.launch import closing_lines
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.launch_flow import change
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import hosts_of
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.rules.examples import (
+from ansible_collections.cluster_compute.session.tests.support.core.rules.examples import (
     path_facts,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     AWAY,
     BROKEN,
     Launch,

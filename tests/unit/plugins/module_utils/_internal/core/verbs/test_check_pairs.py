@@ -11,7 +11,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import check_pairs
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import Outside, State
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import facts
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import facts
 
 GIVEN = {"cpus": 1, "memory": "64m", "size": "1m"}
 HOSTS = [f"h{number}" for number in range(1, 9)]

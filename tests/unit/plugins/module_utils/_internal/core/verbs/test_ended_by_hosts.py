@@ -20,11 +20,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import TERMINATED
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.times import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import durations
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, World, in_memory
-from ansible_collections.cluster_compute.session.tests.small_steps import NOW
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     request,
 )
+from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import DEADLINE, World, in_memory
+from ansible_collections.cluster_compute.session.tests.support.small_steps import NOW
 
 
 @pytest.fixture(scope="module")

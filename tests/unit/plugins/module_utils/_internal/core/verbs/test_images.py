@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.launch_flow.distribution import (  # noqa: E501
     Distribution,
 )
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
 
 NAME = "registry.example/train:1"
 IMAGE, DIGEST = "sha256:" + "1" * 64, "sha256:" + "d" * 64

@@ -33,11 +33,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     read_record,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import State
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory
-from ansible_collections.cluster_compute.session.tests.small_steps import NOW, Killed
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     request,
 )
+from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import DEADLINE, LEASE, World, in_memory
+from ansible_collections.cluster_compute.session.tests.support.small_steps import NOW, Killed
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 

@@ -28,11 +28,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     tombstones_for,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import State
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory
-from ansible_collections.cluster_compute.session.tests.small_steps import Steps
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs import (
-    group as requests,
-)
+from ansible_collections.cluster_compute.session.tests.support.core.verbs import group as requests
+from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import DEADLINE, LEASE, World, in_memory
+from ansible_collections.cluster_compute.session.tests.support.small_steps import Steps
 
 HOSTS = {"h1", "h2", "h3"}
 Begin = Callable[[World], Callable[[], Any]]

@@ -29,11 +29,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import step
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory
-from ansible_collections.cluster_compute.session.tests.small_steps import Killed, Steps
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs import (
-    group as requests,
-)
+from ansible_collections.cluster_compute.session.tests.support.core.verbs import group as requests
+from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import DEADLINE, LEASE, World, in_memory
+from ansible_collections.cluster_compute.session.tests.support.small_steps import Killed, Steps
 
 NAME = "split23"
 """Of six hosts the last three know it, which are not those that replicas go to first."""

@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     calls_of,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.preflight.test_checks import (  # noqa: E501
+from ansible_collections.cluster_compute.session.tests.support.core.preflight.observations import (
     SITE,
     observation,
 )

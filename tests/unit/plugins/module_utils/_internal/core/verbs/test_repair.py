@@ -30,7 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     calls_of,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     AWAY,
     BROKEN,
     Launch,

@@ -50,10 +50,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import render
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import World, in_memory
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     request,
 )
+from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import World, in_memory
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT"
 SECRET = {"command": ["c0mmand"], "env": {"TOKEN": "v4lue"}, "authorized_keys": f"{KEY} c0mment"}

@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     combined,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import facts
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import facts
 
 OUTSIDE = Outside(0.0, lambda: "")
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"

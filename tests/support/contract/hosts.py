@@ -23,16 +23,16 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab import processes
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab.names import Lab
-from ansible_collections.cluster_compute.session.tests.lab_lock import LabInUse, only_user
+from ansible_collections.cluster_compute.session.tests.support.lab_lock import LabInUse, only_user
 
-HERE = Path(__file__).resolve().parent
-CHECKOUT = HERE.parents[1]
+CHECKOUT = Path(__file__).resolve().parents[3]
+HERE = CHECKOUT / "tests" / "contract"
 LAB = Lab("contract", "/var/lib/cluster-compute-lab/contract")
 HOSTS = {"older": ("older1", "older2"), "newer": ("newer1", "newer2")}
 """The hosts of each engine generation, which share its files of tests, as they come to them."""
 PLACE = "/opt/contract"
 """Where a host has the tests, and what they need besides its own packages."""
-SOURCES = ("pyproject.toml", "plugins", "tests/contract")
+SOURCES = ("pyproject.toml", "plugins", "tests/contract", "tests/support")
 LIBRARIES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments", "netaddr")
 """Distributions in pure Python, which any Python runs."""
 Event = dict[str, Any]

@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     OutputDirectory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import jobs as host_jobs
-from ansible_collections.cluster_compute.session.tests.small_steps import NOW, rest
+from ansible_collections.cluster_compute.session.tests.support.small_steps import NOW, rest
 
 NUMBERS = itertools.count(1000)
 LOOK = 0.0005

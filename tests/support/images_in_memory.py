@@ -23,7 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import images as host_images
-from ansible_collections.cluster_compute.session.tests.small_steps import NOW, rest
+from ansible_collections.cluster_compute.session.tests.support.small_steps import NOW, rest
 
 NUMBERS = itertools.count(1)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import MARK
 
-CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = Path(__file__).resolve().parents[2]
 UNREACHABLE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
 
 

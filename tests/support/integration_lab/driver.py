@@ -23,12 +23,12 @@ from typing import Any
 
 import yaml
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.tests.deprecations import SHOWN, deprecations
+from ansible_collections.cluster_compute.session.tests.support.deprecations import SHOWN, deprecations
 
 CALLING = {"session_step", *ARGUMENTS}
 """Actions that call a host."""
-HERE = Path(__file__).resolve().parent
-CHECKOUT = HERE.parents[1]
+CHECKOUT = Path(__file__).resolve().parents[3]
+HERE = CHECKOUT / "tests" / "integration_lab"
 STATE = "/var/lib/cluster-compute"
 DEMO = "cluster-compute/demo:latest"
 BUSYBOX = "cluster-compute/busybox:latest"
@@ -450,7 +450,7 @@ Snapshot = dict[str, dict[str, Any]]
 def snapshot(hosts: Iterable[str] = HOSTS) -> Snapshot:
     """Return all that a session could have left on the hosts: compare one from before with one from after."""
     hosts = list(hosts)
-    probe = (HERE / "probe.py").read_text(encoding="utf-8")
+    probe = Path(__file__).with_name("probe.py").read_text(encoding="utf-8")
     with ThreadPoolExecutor(len(hosts)) as pool:
         taken = list(pool.map(lambda host: json.loads(on(host, "python3", "-", stdin=probe)), hosts))
     for state in taken:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
     CHECKOUT,
     HOSTS,
@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     ssh_options,
 )
-from ansible_collections.cluster_compute.session.tests.integration_lab.driver import INVENTORY as LAB_INVENTORY
+from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import INVENTORY as LAB_INVENTORY
 
 PACKAGES = ("prometheus", "prometheus-node-exporter")
 PLACE = CHECKOUT / ".cache" / "monitoring"

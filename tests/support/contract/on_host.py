@@ -63,7 +63,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.steps import perform
-from ansible_collections.cluster_compute.session.tests.contract.modules import run
+from ansible_collections.cluster_compute.session.tests.support.contract.modules import run
 
 BUSYBOX = "cluster-compute/busybox:latest"
 HERE = "here"

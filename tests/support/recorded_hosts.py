@@ -22,10 +22,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import launch as verb
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import Outside
-from ansible_collections.cluster_compute.session.tests.in_process import run_action
+from ansible_collections.cluster_compute.session.tests.support.in_process import run_action
 
 _HERE = Path(__file__).resolve().parent
-_INVENTORY = _HERE / "integration_lab" / "inventory"
+_INVENTORY = _HERE.parent / "integration_lab" / "inventory"
 _GROUPS = yaml.safe_load((_INVENTORY / "hosts.yml").read_text(encoding="utf-8"))["all"]["children"]
 _SITE = yaml.safe_load((_INVENTORY / "group_vars" / "lab.yml").read_text(encoding="utf-8"))
 BUSYBOX = "cluster-compute/busybox:latest"

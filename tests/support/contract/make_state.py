@@ -33,8 +33,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import parse_app_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import timer
-from ansible_collections.cluster_compute.session.tests.contract import on_host
-from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, Host, Session
+from ansible_collections.cluster_compute.session.tests.support.contract import on_host
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, Host, Session
 
 HERE = on_host.HERE = "h1"
 DATA = Path("/srv/made")

@@ -18,8 +18,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     hosts_from_facts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
-from ansible_collections.cluster_compute.session.tests.plans import placed
+from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.support.plans import placed
 
 GIB = 1024**3
 SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"

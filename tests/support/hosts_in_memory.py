@@ -112,14 +112,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.steps import Stage, Step
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.verify import PeersSilent
-from ansible_collections.cluster_compute.session.tests.images_in_memory import Images, Server, serve_in_memory
-from ansible_collections.cluster_compute.session.tests.in_one_process import patch_bounded
-from ansible_collections.cluster_compute.session.tests.jobs_in_memory import Command, Jobs, run_in_memory
-from ansible_collections.cluster_compute.session.tests.small_steps import NOW, Killed, Steps, rest
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils._internal.core.verbs.group import (
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     IMAGE,
     facts,
 )
+from ansible_collections.cluster_compute.session.tests.support.images_in_memory import Images, Server, serve_in_memory
+from ansible_collections.cluster_compute.session.tests.support.in_one_process import patch_bounded
+from ansible_collections.cluster_compute.session.tests.support.jobs_in_memory import Command, Jobs, run_in_memory
+from ansible_collections.cluster_compute.session.tests.support.small_steps import NOW, Killed, Steps, rest
 
 LEASE, DEADLINE = 120, 600
 """Seconds for which a part is held until all have answered, and until the session has to run."""
