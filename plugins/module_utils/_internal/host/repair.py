@@ -95,7 +95,7 @@ def repair_host(
     alone: bool = False,
     check_mode: bool = False,
 ) -> Repair:
-    """Repair every session of this host, or only the one that is named.
+    """Repair every session of this host, or only a named session.
 
     A newer revision of other hosts, or a copy that is missing here, is taken over. A session without a record now that
     had one when the records were collected was torn down in the meantime. A lost reservation is only restored if the
