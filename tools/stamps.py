@@ -69,6 +69,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
         "playbooks/status.yml",
         "playbooks/teardown_cluster.yml",
         "plugins/module_utils/_internal/adapters/engine.py",
+        "plugins/module_utils/_internal/adapters/engine_api.py",
         "plugins/module_utils/_internal/adapters/ledger.py",
         "plugins/module_utils/_internal/adapters/ssh_keys.py",
         "plugins/module_utils/_internal/adapters/state.py",

@@ -5,18 +5,23 @@
 from __future__ import annotations
 
 import ast
+import http.server
 import importlib.util
 import os
 import re
 import shutil
+import socketserver
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 import yaml
+from ansible_collections.cluster_compute.session.tests.benchmarks import bench_engine
 from ansible_collections.cluster_compute.session.tests.support.lab_lock import LabInUse, only_user
 from ansible_collections.cluster_compute.session.tests.support.shuffled import by_files
 
@@ -119,6 +124,57 @@ def test_the_collection_has_a_tag_that_hubs_require() -> None:
         "ai application cloud database eda infrastructure linux monitoring networking security storage tools windows"
     )
     assert {*tags} & {*required.split()}
+
+
+class TestEngineBenchmark:
+    """The benchmark of clients of the engine, against a server that only answers."""
+
+    @pytest.fixture
+    def engine(self, tmp_path: Path) -> Iterator[str]:
+        """Serve empty answers on a socket of the file system."""
+
+        class Answering(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                """Answer with an empty object."""
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def address_string(self) -> str:
+                """Return who asks: a socket of the file system has no address."""
+                return "here"
+
+            def log_message(self, *_words: Any) -> None:
+                """Keep silent."""
+
+        class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+            daemon_threads = True
+
+        path = str(tmp_path / "engine.sock")
+        with Server(path, Answering) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            yield path
+            server.shutdown()
+
+    def test_every_client_asks_the_engine(self, engine: str) -> None:
+        took = bench_engine.measure(engine, 1)
+        assert list(took) == ["nothing", "engine_api", "http.client", "Docker SDK"]
+        assert all(milliseconds > 0 for milliseconds in took.values())
+
+    def test_a_client_that_fails_is_not_timed(self, tmp_path: Path) -> None:
+        with pytest.raises(RuntimeError, match="Error"):
+            bench_engine.once(bench_engine.WAYS["http.client"], str(tmp_path / "nothing.sock"))
+
+    def test_ratios_are_of_what_a_client_adds(self) -> None:
+        lines = bench_engine.table({"nothing": 20.0, "engine_api": 30.0, "http.client": 45.0})
+        assert [line.split()[1:] for line in lines[1:]] == [
+            ["20.0", "0.0"],
+            ["30.0", "10.0", "1.0"],
+            ["45.0", "25.0", "2.5"],
+        ]
 
 
 class TestMatrix:

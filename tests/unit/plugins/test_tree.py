@@ -150,15 +150,12 @@ TESTS = "ansible_collections.cluster_compute.session.tests."
 def test_nothing_imports_from_a_file_of_tests_and_shared_helpers_are_in_support() -> None:
     wrong, counted = [], 0
     for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "tools").glob("*.py")]:
-        own = path.relative_to(ROOT).parts[1]
-        module = TESTS + ".".join(path.relative_to(ROOT / "tests").with_suffix("").parts) if own != path.name else ""
+        module = TESTS.partition("tests.")[0] + ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for name in boot_install.imports(module, path.read_text(encoding="utf-8")):
             parts = name[len(TESTS) :].split(".") if name.startswith(TESTS) else []
             counted += bool(parts)
-            # Benchmarks are programs that use each other's lab; what is below a file is a name in it.
-            if any(part.startswith(("test_", "conftest")) for part in parts) or (
-                parts and parts[0] not in ("support", own if own == "benchmarks" else "support")
-            ):
+            # Benchmarks are programs, which use each other's lab and have tests.
+            if parts and (parts[0] not in ("support", "benchmarks") or parts[-1].startswith(("test_", "conftest"))):
                 wrong.append(f"{path.relative_to(ROOT)}: {name}")
     assert counted > 300
     assert wrong == []
