@@ -74,7 +74,7 @@ ELSEWHERE = {
         "tests/awx/test_configure_awx.py",
         '"playbooks/configure_awx.yml"',
     ),
-    ". .venv/bin/activate": ("tests/integration_lab/driver.py", "Path(sys.executable).parent"),
+    ". .venv/bin/activate": ("tests/support/integration_lab/driver.py", "Path(sys.executable).parent"),
 }
 """Command: file and text in it that runs the same."""
 EXPECTED = {
