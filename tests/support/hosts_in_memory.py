@@ -815,6 +815,10 @@ class World:
 
     def running(self) -> dict[str, dict[str, Any]]:
         """Return the sessions that run wholly: name to what they are on all hosts that carry them."""
+        return {found.pop("name"): found for found in self.whole().values()}
+
+    def whole(self) -> dict[str, dict[str, Any]]:
+        """Return the sessions that run wholly, by id: groups without common hosts may each have one of a name."""
         found: dict[str, Record] = {}
         for host in self.hosts.values():
             for record in StateDirectory(str(host.root)).records()[0]:
@@ -822,7 +826,7 @@ class World:
                 if record.status == RUNNING and record.plan is not None and newer:
                     found[record.id] = record
         return {
-            record.name: {"id": key, **{name: self.part(name, key) for name in record.hosts}}
+            key: {"name": record.name, "id": key, **{name: self.part(name, key) for name in record.hosts}}
             for key, record in found.items()
             if all(self.is_intact(name, record) for name in record.hosts)
         }

@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.tests.support.core.verbs.group 
 )
 from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import DEADLINE, LEASE, World, in_memory
 from ansible_collections.cluster_compute.session.tests.support.small_steps import Killed
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 GROUPS = {DEFAULT_GROUP: ["h1", "h2", "h3", "h4"], "pool_a": ["h1", "h2"], "pool_b": ["h2", "h3"]}
@@ -340,6 +340,15 @@ ACTS = st.one_of(
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@example(
+    [
+        ("launch", None, of("cluster_compute_hosts", "ash", 1, max_replicas_per_host=1, max_size=4), 9),
+        ("shrink group", "pool_b", None, None),
+        ("let time pass", None, LEASE + 1, None),
+        ("launch", None, of("pool_b", "ash", 1, max_replicas_per_host=1, max_size=4), 9),
+        ("launch", None, of("pool_a", "ash", 1, max_replicas_per_host=1, max_size=4), 9),
+    ]
+)
 @given(acts=st.lists(ACTS, min_size=2, max_size=8))
 def test_a_run_touches_nothing_of_other_groups_and_leaves_nothing_outside_its_own(
     patched: list[World], acts: list[Any]
@@ -362,19 +371,19 @@ def test_a_run_touches_nothing_of_other_groups_and_leaves_nothing_outside_its_ow
             if asked == "pool_a" and asked not in world.groups:
                 asked = "pool_c"
                 what = of(asked, what.name, what.size, cpus="2", max_size=4) if kind == "launch" else what
-            before = world.running()
+            before = world.whole()
             records = {
                 record.id: record for name in NAMES for record in world.copies(name).values() if not is_stub(record)
             }
             with world.runs_for(asked or DEFAULT_GROUP):
                 world.act(kind, what, moment)
             world.check_places()
-            for name, was in before.items():
-                own = group_of(records[was["id"]]) if was["id"] in records else ""
+            for key, was in before.items():
+                own = group_of(records[key]) if key in records else ""
                 # What its own group has in part alone is ended by a teardown for one that has all of it.
-                shrank = own and kind == "tear down" and not {*records[was["id"]].hosts} <= {*world.groups.get(own, ())}
+                shrank = own and kind == "tear down" and not {*records[key].hosts} <= {*world.groups.get(own, ())}
                 if kind in ("launch", "tear down", "run") and own != asked and own in world.groups and not shrank:
-                    assert world.running().get(name) == was, (kind, asked, own)
+                    assert world.whole().get(key) == was, (kind, asked, own)
             check_members(world, members)
         end(world)
     finally:
