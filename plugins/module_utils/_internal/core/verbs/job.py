@@ -25,10 +25,11 @@ from ..model.answers import Answer, JobAnswer, OutputAnswer, read_answers
 from ..model.calls import FindOutput, ReadOutput, StartJob, StopJob
 from ..model.output import JobOutcome
 from ..model.record import RUNNING
+from ..model.verb_state import JobState, read_state
 from ..rules.job import ENDED, LONGEST, LOST, UNKNOWN, describe, failure_of, plan_job
 from ..rules.output import batch_job, rank_order, shown
 from .logs import choose
-from .verb import PLACE, Answers, Outside, State, StepCall, call, step
+from .verb import PLACE, Answers, Outside, State, StepCall, call
 
 REFUSED = "The job cannot be run; nothing was started."
 TO_START = (*PLACE, "env", "output_size")
@@ -46,96 +47,93 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> 
     """Return the first state. given: session_name, resource_group, and request (`rules.job.JobRequest`) without env."""
     look = call(dict.fromkeys(hosts, FindOutput(given["session_name"])))
     title = "Find the session and its jobs on every host"
-    return {"verb": "run_job", **given, "problems": [], **step("look", title, "Decide where the job runs", [look])}
+    return read_state(JobState, given).follow("look", title, "Decide where the job runs", [look])
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return the state that follows from the answers to the state's step. Raises InvalidInput if the job cannot run."""
-    request, name = state["request"], state["step"]
+    return _advance(read_state(JobState, state), answers, outside)
+
+
+def _advance(state: JobState, answers: Answers, outside: Outside) -> State:
+    request, name = state.request, state.step
     if name == "look":
         return _planned(state, answers, outside)
     if name == "run":
         started = read_answers(JobAnswer, answers)
-        failed = [host for host in state["hosts"] if started[host].started is None]
+        failed = [host for host in state.hosts if started[host].started is None]
         if failed:
-            state = {**state, "problems": [f"{host}: {started[host].why_not}" for host in failed]}
+            state.problems = [f"{host}: {started[host].why_not}" for host in failed]
             # All of them: a host that did not answer may have started it, or have failed after starting it.
-            stop = [_stop(state, state["hosts"])]
-            return {**state, **step("abort", "End it where it was started", "Report why it did not start", stop)}
+            stop = [_stop(state, state.hosts)]
+            return state.follow("abort", "End it where it was started", "Report why it did not start", stop)
         return _judged(state, {}) if request["detach"] or outside.check_mode else _read(state)
     if name == "abort":
         found = read_answers(Answer, answers)
         return _failed(state, [host for host, answer in found.items() if answer.failed or answer.unreachable])
     if name == "end":
         # For unreachable hosts the next step reports it.
-        problems = [
+        state.problems = [
             f"{host}: The job could not be stopped. {answer.why_not}"
             for host, answer in read_answers(Answer, answers).items()
             if answer.failed and not answer.unreachable
         ]
-        return _read({**state, "problems": problems})
+        return _read(state)
     return _judged(state, read_answers(OutputAnswer, answers))
 
 
-def _planned(state: State, answers: Answers, outside: Outside) -> State:
+def _planned(state: JobState, answers: Answers, outside: Outside) -> State:
     """Return the state with the job in it: its id, and on, the host of each of its replicas."""
-    request, name = state["request"], state["session_name"]
+    request, name = state.request, state.session_name
     found = read_answers(OutputAnswer, answers)
-    chosen = choose(found, outside.asker, name, state["resource_group"], "", request["id"], "job_id")
+    chosen = choose(found, outside.asker, name, state.resource_group, "", request["id"], "job_id")
     if chosen.job:
         job, on, command = chosen.job, chosen.jobs[chosen.job].on, chosen.jobs[chosen.job].command
     else:
         job, command = outside.draw().replace("-", "")[:12], request["command"]
         on = plan_job(request["on"], name, chosen.copies)
     runs = "would run" if outside.check_mode else "runs"
-    state = {
-        **state,
-        "session_id": chosen.session_id,
-        "job": job,
-        "is_batch": job == batch_job(chosen.session_id),
-        "on": on,
-        "hosts": sorted(set(on.values())),
-        "command": describe(command),
-        "announcement": f"Job {job} {runs} in session {name}, on {', '.join(on)}: {describe(command)}",
-    }
+    state.session_id, state.job, state.is_batch = chosen.session_id, job, job == batch_job(chosen.session_id)
+    state.on, state.hosts, state.command = dict(on), sorted(set(on.values())), describe(command)
+    state.announcement = f"Job {job} {runs} in session {name}, on {', '.join(on)}: {describe(command)}"
     if not request["id"]:
         options = {key: request[key] for key in ("directory", "user", "timeout", "warn_alone")}
         start_job = StartJob(chosen.session_id, job, on, "", tuple(request["command"]), **options)
-        start = call({host: replace(start_job, host=host) for host in state["hosts"]}, TO_START)
-        return {**state, **step("run", "Start the command on this host", "Check if the job runs", [start])}
+        start = call({host: replace(start_job, host=host) for host in state.hosts}, TO_START)
+        return state.follow("run", "Start the command on this host", "Check if the job runs", [start])
     if request["stop"]:
-        return {**state, **step("end", "Stop the job", "See what was stopped", [_stop(state, state["hosts"])])}
+        return state.follow("end", "Stop the job", "See what was stopped", [_stop(state, state.hosts)])
     return _read(state)
 
 
-def _stop(state: State, hosts: Iterable[str]) -> StepCall:
-    return call(dict.fromkeys(hosts, StopJob(state["session_id"], state["job"])))
+def _stop(state: JobState, hosts: Iterable[str]) -> StepCall:
+    return call(dict.fromkeys(hosts, StopJob(state.session_id, state.job)))
 
 
-def _read(state: State) -> State:
+def _read(state: JobState) -> State:
     request = ReadOutput(
-        state["session_id"],
-        job=state["job"],
-        follow_seconds=SHORTEST if state["request"]["detach"] else LONGEST,
-        width=max(len(f"{replica}/{state['job']}") for replica in state["on"]),
+        state.session_id,
+        job=state.job,
+        follow_seconds=SHORTEST if state.request["detach"] else LONGEST,
+        width=max(len(f"{replica}/{state.job}") for replica in state.on),
     )
     title = "Wait until the job ends if requested, and show its output"
-    read = call(dict.fromkeys(state["hosts"], request))
-    return {**state, **step("read", title, "Find out how it ended", [read])}
+    read = call(dict.fromkeys(state.hosts, request))
+    return state.follow("read", title, "Find out how it ended", [read])
 
 
-def _failed(state: State, left: Sequence[str]) -> State:
+def _failed(state: JobState, left: Sequence[str]) -> State:
     """Return the last state of a job that could not be started. left: the hosts that could not end it."""
     ended = "The job could not be started; it was ended where it had begun."
     if left:
         ended += (
-            f" Not on {', '.join(left)}: if it has begun there, stop it by run_job with job_id={state['job']} and "
+            f" Not on {', '.join(left)}: if it has begun there, stop it by run_job with job_id={state.job} and "
             "job_stop=true."
         )
-    return {**state, **step("", "", ""), "failure": "\n".join([ended, *state["problems"]])}
+    return state.over("\n".join([ended, *state.problems]))
 
 
-def _judged(state: State, answers: Mapping[str, OutputAnswer]) -> State:
+def _judged(state: JobState, answers: Mapping[str, OutputAnswer]) -> State:
     """Return the last state with how the job ended in each replica. answers: none if the hosts were not asked yet.
 
     outcome: for programs; report: for people; failures: why it did not succeed, replica by replica.
@@ -143,9 +141,9 @@ def _judged(state: State, answers: Mapping[str, OutputAnswer]) -> State:
     answered = {job.replica: job for answer in answers.values() for job in answer.jobs}
     lines = {source.replica: source.lines for answer in answers.values() for source in answer.sources or ()}
     outcomes: dict[str, JobOutcome] = {}
-    failures = list(state["problems"])
-    for name in sorted(state["on"], key=rank_order):
-        host = state["on"][name]
+    failures = list(state.problems)
+    for name in sorted(state.on, key=rank_order):
+        host = state.on[name]
         otherwise = _unknown(name, answers[host]) if answers else JobOutcome(name, RUNNING)
         outcomes[name] = answered.get(name, otherwise)
         failure = failure_of(outcomes[name], host)
@@ -154,28 +152,24 @@ def _judged(state: State, answers: Mapping[str, OutputAnswer]) -> State:
             failures.append("\n".join([failure, *last]))
     found = [outcome.status for outcome in outcomes.values()]
     status = next((candidate for candidate in (RUNNING, UNKNOWN, LOST) if candidate in found), ENDED)
-    report = [f"Job {state['job']} of session {state['session_name']}: {state['command']}"]
-    report += [f"{name} on {state['on'][name]}: {_in_words(outcome)}" for name, outcome in outcomes.items()]
+    report = [f"Job {state.job} of session {state.session_name}: {state.command}"]
+    report += [f"{name} on {state.on[name]}: {_in_words(outcome)}" for name, outcome in outcomes.items()]
     if alone := [name for name, outcome in outcomes.items() if outcome.alone]:
         report.append(
             f"A process in {', '.join(alone)} had WORLD_SIZE=1: it worked alone, although the session has several "
             "replicas. If that is intended, set job_warn_alone=false to hide this warning."
         )
     if status in (RUNNING, UNKNOWN):
-        report.append(f"Come back to it with run_job, job_id={state['job']}.")
+        report.append(f"Come back to it with run_job, job_id={state.job}.")
     replicas = {
-        name: {"host": state["on"][name], **{key: getattr(outcome, key) for key in SHOWN}}
+        name: {"host": state.on[name], **{key: getattr(outcome, key) for key in SHOWN}}
         for name, outcome in outcomes.items()
     }
-    whole = {"job": state["job"], "session_id": state["session_id"], "status": status}
+    whole = {"job": state.job, "session_id": state.session_id, "status": status}
     succeeded = status == ENDED and not failures
-    return {
-        **state,
-        **step("", "", ""),
-        "outcome": {**whole, "succeeded": succeeded, "replicas": replicas},
-        "report": report,
-        "failures": failures,
-    }
+    state.outcome = {**whole, "succeeded": succeeded, "replicas": replicas}
+    state.report, state.failures = report, failures
+    return state.over()
 
 
 def _unknown(replica: str, answer: OutputAnswer) -> JobOutcome:

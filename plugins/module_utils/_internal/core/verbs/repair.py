@@ -27,6 +27,7 @@ from ..model.answers import Answer, FactsAnswer, RepairAnswer, read_answers
 from ..model.calls import LookAtHost, Release, Repair, StopJob
 from ..model.decode import decode
 from ..model.record import ENDED, REPLACE, RUNNING, Record, is_stub, kept_by, stub_of
+from ..model.verb_state import RepairState, Waiting, read_state
 from ..rules.capacity import allocatable_of, hosts_from_facts
 from ..rules.data import drivers_of, roots_of
 from ..rules.isolation import is_kept_out
@@ -36,7 +37,7 @@ from ..rules.rendezvous import name_hosts
 from ..show.overview import findings
 from ..values.errors import CoreError
 from . import cleanup
-from .verb import PLACE, Answers, Outside, State, call, given_to, step
+from .verb import PLACE, Answers, Outside, State, StepCall, call, given_to
 
 REFUSED = "The hosts cannot be judged."
 REPORT = "Put the report together"
@@ -61,23 +62,20 @@ def begin(
     hosts whose facts could not be collected; ``unremoved``, what could not be cleaned up; and ``problems``, everything
     that went wrong; each a list of sentences.
     """
-    return {
-        "verb": "repair",
-        "known": list(hosts),
-        "session_name": session_name,
-        "leaks": leaks,
-        "puts_back": puts_back,
-        "requeue_from": list(requeue_from),
-        "alone": [],
-        "cleaned_up": False,
-        "public_keys": {},
-        **{key: [] for key in ("taken_over", "requeued", "findings", "lines", "missing", "unremoved", "problems")},
-        **_look(hosts),
-    }
+    return _look(
+        RepairState(
+            known=list(hosts),
+            session_name=session_name,
+            leaks=leaks,
+            puts_back=puts_back,
+            requeue_from=list(requeue_from),
+        )
+    )
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return the state that follows from the answers to the state's step."""
+    found = read_state(RepairState, state)
     return {
         "look": _after_look,
         "takeover": _after_takeover,
@@ -85,15 +83,15 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
         "cleanup": _after_cleanup,
         "repair": _after_repair,
         "share": _after_share,
-    }[state["step"]](state, answers, outside)
+    }[found.step](found, answers, outside)
 
 
-def _look(hosts: Sequence[str]) -> State:
-    calls = [call(dict.fromkeys(hosts, LookAtHost(whole_records=True)), ("accelerators", *PLACE))]
-    return step("look", "Collect facts of the hosts", "Evaluate the facts", calls)
+def _look(state: RepairState) -> State:
+    calls = [call(dict.fromkeys(state.known, LookAtHost(whole_records=True)), ("accelerators", *PLACE))]
+    return state.follow("look", "Collect facts of the hosts", "Evaluate the facts", calls)
 
 
-def _after_look(state: State, answers: Answers, outside: Outside) -> State:
+def _after_look(state: RepairState, answers: Answers, outside: Outside) -> State:
     try:
         group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory, scope=outside.scope)
         cluster = group.cluster_state(finishes=False)
@@ -101,7 +99,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         granted = {
             host.name: Repair(
                 host.name,
-                session_name=state["session_name"],
+                session_name=state.session_name,
                 allocatable=allocatable_of(host),
                 mount_roots=tuple(roots_of(group.inventory, host.name)),
                 volume_drivers=tuple(drivers_of(group.inventory, host.name)),
@@ -110,44 +108,43 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
             for host in hosts_from_facts(group.facts, group.inventory)
         }
     except CoreError as error:
-        return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
-    if state["leaks"] and cluster.alone - {*state["alone"]}:
+        return state.over(f"{REFUSED}\n{error}")
+    if state.leaks and cluster.alone - {*state.alone}:
         # Their sessions may have begun on hosts that had answered before; collecting the facts again shows that.
-        return {**state, "alone": sorted(cluster.alone), **_look(state["known"])}
-    state = {**state, "looked": group.looked, "host_names": group.host_names}
-    state = _take_over(state, group, cluster, outside)
-    if state["step"]:
-        return state
-    if state["requeue_from"]:
-        state = _requeue(state, group, cluster, group.to_requeue(cluster, state["requeue_from"]))
-        if state["step"]:
-            return state
-    if not state["cleaned_up"]:
+        state.alone = sorted(cluster.alone)
+        return _look(state)
+    state.looked, state.host_names = group.looked, group.host_names
+    if calls := _take_over(state, group, cluster, outside):
+        return state.follow("takeover", "Take over from launches that were ended", "Look again", calls)
+    leaving = group.to_requeue(cluster, state.requeue_from) if state.requeue_from else {}
+    if state.requeue_from and (calls := _requeue(state, group, cluster, leaving)):
+        return state.follow("requeue", "Stop batch commands that are to start again elsewhere", "Look again", calls)
+    if not state.cleaned_up:
         why_missing = {name: group.why_missing[name] for name in group.missing}
-        state = {**state, "findings": [*state["taken_over"], *findings(group.facts, why_missing, cluster, group.scope)]}
-        state["lines"] = [*state["requeued"], *state["findings"]]
+        state.findings = [*state.taken_over, *findings(group.facts, why_missing, cluster, group.scope)]
+        state.lines = [*state.requeued, *state.findings]
         removals = {host: list(host_removals) for host, host_removals in cluster.orphaned.items()}
-        if state["leaks"]:
+        if state.leaks:
             for host, host_removals in cluster.leaked.items():
                 removals.setdefault(host, []).extend(host_removals)
-        if not state["puts_back"]:
+        if not state.puts_back:
             group.tell_name_hosts(cluster)
-        work = cleanup_actions(group, cluster, removals, expires=state["leaks"])
+        work = cleanup_actions(group, cluster, removals, expires=state.leaks)
         if work:
-            return {**state, **cleanup.cleanup_step(work, "Look again")}
-    missing = [f"{host}: {group.why_missing[host]}" for host in group.missing]
+            return state.follow(*cleanup.STEP, "Look again", cleanup.calls_for(work))
+    state.missing = [f"{host}: {group.why_missing[host]}" for host in group.missing]
     conflicts = [str(conflict) for conflict in cluster.conflicts.values()]
-    state = {**state, "missing": missing, "problems": [*missing, *conflicts, *state["unremoved"]]}
-    if not state["puts_back"]:
-        return {**state, **step("", "", "")}
+    state.problems = [*state.missing, *conflicts, *state.unremoved]
+    if not state.puts_back:
+        return state.over()
     records = _records_by_host(group, cluster)
     waiting = {
-        key: {"name": record.name, "hosts": list(record.hosts)}
+        key: Waiting(record.name, list(record.hosts))
         for key, record in sorted(cluster.records.items())
         if record.change is not None and record.change.kind == REPLACE and group.unfinished(record)
     }
-    state["waiting"] = waiting
-    keys = state["public_keys"] = {
+    state.waiting = waiting
+    keys = state.public_keys = {
         key: group.public_keys(record) for key, record in cluster.records.items() if record.plan is not None
     }
     own = {
@@ -162,10 +159,10 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         )
         for host in group.facts
     }
-    return {**state, **_repair_step("repair", "Restore missing parts on this host", own)}
+    return state.follow("repair", "Restore missing parts on this host", REPORT, [call(own)])
 
 
-def _take_over(state: State, group: GroupFacts, cluster: ClusterState, outside: Outside) -> State:
+def _take_over(state: RepairState, group: GroupFacts, cluster: ClusterState, outside: Outside) -> list[StepCall]:
     """Release leases of launches that have certainly ended; of other launches that is unknown until their time is up.
 
     The records stay: with them the next look finds what was made, also on hosts that answer only then, and who removes
@@ -184,7 +181,7 @@ def _take_over(state: State, group: GroupFacts, cluster: ClusterState, outside: 
         if record.status == RUNNING and not is_stub(record)
     }
     begun = [(host, held) for host, held in ended if (host, held.claim.session_id) not in running]
-    calls, lines = [], list(state["taken_over"])
+    calls, lines = [], list(state.taken_over)
     for host, held in () if outside.check_mode else begun or ended:
         record = cluster.records.get(held.claim.session_id)
         name = held.claim.session_name.removesuffix(CHANGE)
@@ -195,17 +192,20 @@ def _take_over(state: State, group: GroupFacts, cluster: ClusterState, outside: 
             continue
         calls.append(call({host: Release(held.claim, held.lease_owner)}))
         lines.append(line)
-    title = "Take over from launches that were ended"
-    return {**state, "taken_over": lines, **step("takeover" if calls else "", title, "Look again", calls)}
+    state.taken_over = lines
+    return calls
 
 
-def _after_takeover(state: State, answers: Answers, _outside: Outside) -> State:
+def _after_takeover(state: RepairState, answers: Answers, _outside: Outside) -> State:
     found = read_answers(Answer, answers)
     failed = [f"{host}: {answer.why_not}" for host, answer in found.items() if answer.changed is None]
-    return {**state, "unremoved": [*state["unremoved"], *failed], **_look(state["known"])}
+    state.unremoved += failed
+    return _look(state)
 
 
-def _requeue(state: State, group: GroupFacts, cluster: ClusterState, leaving: Mapping[str, str]) -> State:
+def _requeue(
+    state: RepairState, group: GroupFacts, cluster: ClusterState, leaving: Mapping[str, str]
+) -> list[StepCall]:
     """Stop batch commands. leaving: by session the host of its main1; only that host may report that it has ended."""
     calls, requeued, stays = [], [], []
     for session_id, host in leaving.items():
@@ -223,19 +223,16 @@ def _requeue(state: State, group: GroupFacts, cluster: ClusterState, leaving: Ma
             stays.append(
                 f"Session {name} stays: {host}, where its batch command runs, cannot be asked to stop it. {why}"
             )
-    title = "Stop batch commands that are to start again elsewhere"
-    requeue = {"requeue_from": [], "requeued": requeued, "unremoved": [*state["unremoved"], *stays]}
-    return {**state, **requeue, **step("requeue" if calls else "", title, "Look again", calls)}
+    state.requeue_from, state.requeued = [], requeued
+    state.unremoved += stays
+    return calls
 
 
-def _after_requeue(state: State, answers: Answers, _outside: Outside) -> State:
+def _after_requeue(state: RepairState, answers: Answers, _outside: Outside) -> State:
     found = read_answers(Answer, answers)
     failed = [f"{host}: {answer.why_not}" for host, answer in found.items() if answer.failed or answer.changed is None]
-    return {**state, "unremoved": [*state["unremoved"], *failed], **_look(state["known"])}
-
-
-def _repair_step(name: str, title: str, hosts: Mapping[str, Repair]) -> State:
-    return step(name, title, REPORT, [call(hosts)])
+    state.unremoved += failed
+    return _look(state)
 
 
 def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict[str, Record]]:
@@ -283,41 +280,39 @@ def _apart(group: GroupFacts, cluster: ClusterState, host: str) -> list[str]:
     return found
 
 
-def _after_cleanup(state: State, answers: Answers, _outside: Outside) -> State:
+def _after_cleanup(state: RepairState, answers: Answers, _outside: Outside) -> State:
     # A host that is unreachable by now is missing when facts are collected again.
     reached = {host: answer for host, answer in read_answers(Answer, answers).items() if not answer.unreachable}
-    return {
-        **state,
-        "cleaned_up": True,
-        "unremoved": [*state["unremoved"], *cleanup.problems_of(reached)],
-        **_look(state["known"]),
-    }
+    state.cleaned_up = True
+    state.unremoved += cleanup.problems_of(reached)
+    return _look(state)
 
 
-def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:
+def _after_repair(state: RepairState, answers: Answers, _outside: Outside) -> State:
     found = read_answers(RepairAnswer, answers)
-    state = _with_report(state, found)
-    keys = {session_id: dict(known) for session_id, known in state["public_keys"].items()}
+    _report(state, found)
+    keys = {session_id: dict(known) for session_id, known in state.public_keys.items()}
     for answer in found.values():
         for session_id, made in answer.public_keys.items():
             keys.setdefault(session_id, {}).update(made)
-    waiting = {key: late for key, known in state["waiting"].items() if (late := _late(found, key, known["hosts"]))}
-    state["problems"] = state["problems"] + [
-        f"session {state['waiting'][key]['name']}: what comes in place of lost replicas waits for {', '.join(late)} to "
+    waiting = {key: late for key, known in state.waiting.items() if (late := _late(found, key, known.hosts))}
+    state.problems = state.problems + [
+        f"session {state.waiting[key].name}: what comes in place of lost replicas waits for {', '.join(late)} to "
         "let go of their host."
         for key, late in waiting.items()
     ]
-    if keys == state["public_keys"] and len(waiting) == len(state["waiting"]):
-        return {**state, **step("", "", "")}
-    (earlier,) = state["calls"]
+    if keys == state.public_keys and len(waiting) == len(state.waiting):
+        return state.over()
+    (earlier,) = state.calls
     own: dict[str, Repair] = {}
     for host in earlier["hosts"]:
         request = decode(Repair, given_to(earlier, host), "The call to repair")
         own[host] = replace(
             request, records={}, recorded=(), apart=(), looked=None, waiting=tuple(waiting), public_keys=keys
         )
+    state.public_keys = keys
     title = "Distribute keys that had to be made again, and start what waited for other hosts"
-    return {**state, "public_keys": keys, **_repair_step("share", title, own)}
+    return state.follow("share", title, REPORT, [call(own)])
 
 
 def _late(answers: Mapping[str, RepairAnswer], session_id: str, hosts: Sequence[str]) -> list[str]:
@@ -331,13 +326,14 @@ def _late(answers: Mapping[str, RepairAnswer], session_id: str, hosts: Sequence[
     return found
 
 
-def _after_share(state: State, answers: Answers, _outside: Outside) -> State:
-    return {**_with_report(state, read_answers(RepairAnswer, answers)), **step("", "", "")}
+def _after_share(state: RepairState, answers: Answers, _outside: Outside) -> State:
+    _report(state, read_answers(RepairAnswer, answers))
+    return state.over()
 
 
-def _with_report(state: State, answers: Mapping[str, RepairAnswer]) -> State:
-    """Return the state with what hosts did, and what went wrong there."""
-    lines, problems = list(state["lines"]), list(state["problems"])
+def _report(state: RepairState, answers: Mapping[str, RepairAnswer]) -> None:
+    """Note what hosts did, and what went wrong there."""
+    lines, problems = list(state.lines), list(state.problems)
     for host, answer in answers.items():
         sessions = answer.sessions.values()
         of_sessions = [f"session {session.name}: {action}" for session in sessions for action in session.actions]
@@ -349,4 +345,4 @@ def _with_report(state: State, answers: Mapping[str, RepairAnswer]) -> State:
         if answer.unreachable or answer.actions is None:
             faults.append(answer.why_not)
         problems += [f"{host}: {fault}" for fault in faults]
-    return {**state, "lines": list(dict.fromkeys(lines)), "problems": list(dict.fromkeys(problems))}
+    state.lines, state.problems = list(dict.fromkeys(lines)), list(dict.fromkeys(problems))

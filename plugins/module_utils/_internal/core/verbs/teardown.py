@@ -21,13 +21,13 @@ from typing import Any
 
 from ..model.answers import FactsAnswer, SessionAnswer, SessionElsewhere, read_answers
 from ..model.calls import KeepRecords, LookAtHost, Remove
-from ..model.decode import encode
 from ..model.record import ENDED, PENDING, Tombstone
+from ..model.verb_state import TeardownState, read_state
 from ..rules.scope import VARIABLE as GROUP
 from ..rules.scope import Scope
 from ..values.errors import printable
 from .cleanup import UNOWNED
-from .verb import REMOVAL, Answers, Outside, State, StepCall, call, step
+from .verb import REMOVAL, Answers, Outside, State, StepCall, call
 
 REFUSED = "The session cannot be torn down."
 BY_ID = (*REMOVAL, "keep_record", "undo")
@@ -125,30 +125,25 @@ def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on:
     fails: whether it is a failure if a host could not be reached or cleaned. hands_on: whether the result is passed on
     to what follows in a workflow.
     """
-    return {
-        "verb": "teardown",
-        "session_name": session_name,
-        "fails": fails,
-        "hands_on": hands_on,
-        "report": [],
-        "elsewhere": [],
-        "tombstones": [],
-        "forget": [],
-        "answers": {},
-        **step("remove", "Remove the session's parts on this host", SEE),
-        "calls": [call(dict.fromkeys(hosts, Remove(session_name)))],
-    }
+    state = TeardownState(session_name=session_name, fails=fails, hands_on=hands_on)
+    remove = call(dict.fromkeys(hosts, Remove(session_name)))
+    return state.follow("remove", "Remove the session's parts on this host", SEE, [remove])
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return the state that follows from the answers to the state's step."""
-    if state["step"] in ("remove", "others", "clean"):
+    return _advance(read_state(TeardownState, state), answers, outside)
+
+
+def _advance(state: TeardownState, answers: Answers, outside: Outside) -> State:
+    if state.step in ("remove", "others", "clean"):
         last = {host: (result.get("results") or [result])[-1] for host, result in answers.items()}
         kept = {host: {key: result[key] for key in KEPT if key in result} for host, result in last.items()}
-        if state["step"] == "others":
-            kept = {host: _with_earlier(state["answers"][host], answers[host], own) for host, own in kept.items()}
-        return _removed({**state, "answers": {**state["answers"], **kept}}, outside)
-    if state["step"] == "look":
+        if state.step == "others":
+            kept = {host: _with_earlier(state.answers[host], answers[host], own) for host, own in kept.items()}
+        state.answers.update(kept)
+        return _removed(state, outside)
+    if state.step == "look":
         found = {host: answer.host for host, answer in read_answers(FactsAnswer, answers).items()}
         records = {record.id for facts in found.values() if facts is not None for record in facts.records}
         return _remember(state, records)
@@ -163,31 +158,31 @@ def _with_earlier(earlier: Mapping[str, Any], now: Mapping[str, Any], kept: Mapp
     return {**earlier, "sessions": [session for result in results for session in result.get("sessions") or ()]}
 
 
-def _removed(state: State, outside: Outside) -> State:
+def _removed(state: TeardownState, outside: Outside) -> State:
     """Evaluate the hosts' answers to the removal."""
-    answers = read_answers(SessionAnswer, state["answers"])
-    if state["step"] == "remove":
-        state, ids = _judge_elsewhere(state, answers, outside.scope)
+    answers = read_answers(SessionAnswer, state.answers)
+    if state.step == "remove":
+        ids = _judge_elsewhere(state, answers, outside.scope)
         if ids:
             title = "Remove sessions that no run for their own resource group can remove"
-            return {**state, **step("others", title, SEE, _calls_by_id(state, ids, answers, outside))}
+            return state.follow("others", title, SEE, _calls_by_id(state, ids, answers, outside))
     found = tombstones_for(answers)
     torn_down = {tombstone.id for answer in answers.values() for tombstone in answer.tombstones}
     dead = {host: answers[host].theirs for host in found.failed if answers[host].theirs}
-    if state["step"] != "clean" and (dead := {host: ids for host, ids in dead.items() if torn_down.issuperset(ids)}):
+    if state.step != "clean" and (dead := {host: ids for host, ids in dead.items() if torn_down.issuperset(ids)}):
         title = "Remove what was torn down while this host was unreachable, then the session"
-        return {**state, **step("clean", title, SEE, _clean_calls(state["session_name"], dead, outside))}
+        return state.follow("clean", title, SEE, _clean_calls(state.session_name, dead, outside))
     stubs = {key: hosts for key, hosts in _known_by_stubs(answers).items() if found.tombstones}
     if stubs:
         carriers = list(dict.fromkeys(host for hosts in stubs.values() for host in hosts))
-        calls = [call(dict.fromkeys(carriers, LookAtHost(state["session_name"])))]
+        calls = [call(dict.fromkeys(carriers, LookAtHost(state.session_name)))]
         title = "See whether it was launched meanwhile"
-        return {**state, **step("look", title, SEE, calls)}
+        return state.follow("look", title, SEE, calls)
     return _remember(state, ())
 
 
-def _judge_elsewhere(state: State, answers: Mapping[str, SessionAnswer], scope: Scope) -> tuple[State, list[str]]:
-    """Return the state with why sessions were left alone, and the ids of those to remove nevertheless."""
+def _judge_elsewhere(state: TeardownState, answers: Mapping[str, SessionAnswer], scope: Scope) -> list[str]:
+    """Note why sessions were left alone, and return the ids of those to remove nevertheless."""
     found: dict[str, SessionElsewhere] = {}
     own = {key.id for answer in answers.values() for key in answer.sessions or () if key.hosts or key.owner}
     for host, session in [(host, session) for host, answer in answers.items() for session in answer.elsewhere]:
@@ -209,7 +204,8 @@ def _judge_elsewhere(state: State, answers: Mapping[str, SessionAnswer], scope: 
     # The short record that is left of an ended session does no harm.
     alive = {key: session for key, session in sorted(found.items()) if session.status not in ENDED}
     lines = [_line_of(session, scope) for key, session in alive.items() if key not in mine]
-    return {**state, "elsewhere": lines}, mine
+    state.elsewhere = lines
+    return mine
 
 
 def _line_of(session: SessionElsewhere, scope: Scope) -> str:
@@ -233,12 +229,12 @@ def _line_of(session: SessionElsewhere, scope: Scope) -> str:
 
 
 def _calls_by_id(
-    state: State, ids: Sequence[str], answers: Mapping[str, SessionAnswer], outside: Outside
+    state: TeardownState, ids: Sequence[str], answers: Mapping[str, SessionAnswer], outside: Outside
 ) -> list[StepCall]:
     """Return the calls by which hosts that have answered remove sessions by their ids."""
     asker = None if outside.asker.is_admin else outside.asker.name
     hosts = [host for host, answer in answers.items() if answer.sessions is not None]
-    return [call(dict.fromkeys(hosts, Remove(state["session_name"], key, asker)), BY_ID) for key in ids]
+    return [call(dict.fromkeys(hosts, Remove(state.session_name, key, asker)), BY_ID) for key in ids]
 
 
 def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: Outside) -> list[StepCall]:
@@ -255,27 +251,19 @@ def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: 
     return [*calls, call(dict.fromkeys(dead, again), BY_NAME)]
 
 
-def _remember(state: State, alive: Collection[str]) -> State:
+def _remember(state: TeardownState, alive: Collection[str]) -> State:
     """Set and forget tombstones. alive: as in `tombstones_for`."""
-    found = tombstones_for(read_answers(SessionAnswer, state["answers"]), alive)
-    state = {
-        **state,
-        "report": [*found.report, *state["elsewhere"]],
-        "tombstones": encode(found.tombstones),
-        "forget": found.forget,
-        "answers": {},
-    }
+    found = tombstones_for(read_answers(SessionAnswer, state.answers), alive)
+    state.report = [*found.report, *state.elsewhere]
+    state.tombstones, state.forget, state.answers = found.tombstones, found.forget, {}
     if found.is_needed:
-        return {**state, **step("remember", "Record the hosts to clean later", SAY, found.calls())}
+        return state.follow("remember", "Record the hosts to clean later", SAY, found.calls())
     return _over(state)
 
 
-def _over(state: State) -> State:
-    over = {**state, **step("", "", "")}
-    if state["fails"] and state["report"]:
-        failure = f"The session {state['session_name']} is not removed from every host."
-        return {**over, "failure": "\n".join([failure, *state["report"]])}
-    return over
+def _over(state: TeardownState) -> State:
+    failure = f"The session {state.session_name} is not removed from every host."
+    return state.over("\n".join([failure, *state.report]) if state.fails and state.report else "")
 
 
 def handed_on(state: State) -> dict[str, Any] | None:

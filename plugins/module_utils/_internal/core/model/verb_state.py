@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The states of verbs between two steps, as `launch_state` has that of a launch. Only the controller reads them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Optional, TypeVar
+
+from .decode import OPTIONAL, decode_known, encode
+from .record import Tombstone
+
+Plain = dict[str, Any]
+"""What a verb only passes on, as JSON has it."""
+
+
+@dataclass
+class VerbState:
+    """What every verb has.
+
+    step: what hosts do next; empty if the verb is over. title: of that. then: of the decision that follows. calls: of
+    the step (verbs.verb). failure: why the verb failed, as text for people. left_out: hosts that --limit leaves out.
+    """
+
+    verb: str = ""
+    step: str = ""
+    title: str = ""
+    then: str = ""
+    calls: list[Plain] = field(default_factory=list)
+    failure: str = field(default="", metadata=OPTIONAL)
+    left_out: list[str] = field(default_factory=list, metadata=OPTIONAL)
+
+    def follow(self, name: str, title: str, then: str, calls: Iterable[Plain] = ()) -> Plain:
+        """Return the plain state with the next step."""
+        self.step, self.title, self.then, self.calls = name, title, then, list(calls)
+        return self.plain()
+
+    def over(self, failure: str = "") -> Plain:
+        """Return the plain state of a verb that is over."""
+        self.failure = failure
+        return self.follow("", "", "")
+
+    def plain(self) -> Plain:
+        """Return the plain data. Calls have that form already."""
+        found = {item.name: item for item in fields(self)}
+        return {
+            name: self.calls if name == "calls" else encode(getattr(self, name))
+            for name, item in found.items()
+            if getattr(self, name) or "optional" not in item.metadata
+        }
+
+
+@dataclass
+class JobState(VerbState):
+    """The state of run_job.
+
+    session_name, resource_group, request: as given. problems, failures, report: for people. session_id, job, is_batch:
+    which job. on: by replica its host. hosts: of these. command, announcement: for people. outcome: for programs.
+    """
+
+    verb: str = "run_job"
+    session_name: str = ""
+    resource_group: str = ""
+    request: Plain = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    session_id: str = ""
+    job: str = ""
+    is_batch: bool = False
+    on: dict[str, str] = field(default_factory=dict)
+    hosts: list[str] = field(default_factory=list)
+    command: str = ""
+    announcement: str = ""
+    outcome: Optional[Plain] = field(default=None, metadata=OPTIONAL)
+    report: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass
+class TeardownState(VerbState):
+    """The state of teardown.
+
+    fails: whether hosts that could not be cleaned are a failure. hands_on: whether the result is passed on. report,
+    elsewhere: for people. tombstones, forget: what hosts record. answers: by host what is kept of its removals.
+    """
+
+    verb: str = "teardown"
+    session_name: str = ""
+    fails: bool = True
+    hands_on: bool = False
+    report: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+    tombstones: list[Tombstone] = field(default_factory=list)
+    forget: list[str] = field(default_factory=list)
+    answers: dict[str, Plain] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A session whose lost replicas come back when its hosts have let go of the lost host."""
+
+    name: str
+    hosts: list[str]
+
+
+@dataclass
+class RepairState(VerbState):
+    """The state of repair.
+
+    known: hosts of the group. session_name: the only session; empty for all. leaks, puts_back, requeue_from: as given.
+    alone: sessions that nobody else knows. cleaned_up: whether that was done. taken_over, findings, requeued, lines:
+    what was found and done, problems, unremoved, missing: what was not, for people. waiting: by session. public_keys:
+    by session. looked, host_names: of the group's facts.
+    """
+
+    verb: str = "repair"
+    known: list[str] = field(default_factory=list)
+    session_name: str = ""
+    leaks: bool = False
+    puts_back: bool = True
+    requeue_from: list[str] = field(default_factory=list)
+    alone: list[str] = field(default_factory=list)
+    cleaned_up: bool = False
+    taken_over: list[str] = field(default_factory=list)
+    requeued: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    unremoved: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    public_keys: dict[str, Plain] = field(default_factory=dict)
+    looked: dict[str, float] = field(default_factory=dict)
+    host_names: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+S = TypeVar("S", bound=VerbState)
+
+
+def read_state(kind: type[S], data: Mapping[str, Any]) -> S:
+    """Return the state of a verb from its plain data, to which Ansible adds keys of its own. Raises Malformed."""
+    return decode_known(kind, data, "The state")
