@@ -19,7 +19,7 @@ from typing import Any
 from ..adapters.bounded import Crashed, Hung, be_impatient, bounded, waiting_for
 from ..adapters.state import StateDirectory
 from ..adapters.suspicion import SuspicionFile
-from ..core.model.call.base import read
+from ..core.model.call.base import Result, read
 from ..core.rules.call_limits import seconds_for
 from ..core.values.errors import SessionError, failed
 
@@ -108,12 +108,12 @@ def _hang_in(result: Mapping[str, Any]) -> str:
     return str(host["problem"]) if isinstance(host, Mapping) and host.get("hangs") else ""
 
 
-def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
+def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> Result:
     """Return the result of one call. call: the name of its file in `calls`. arguments: in their plain form."""
     return answer(import_module(f"{_CALLS}.{call}"), arguments, check_mode, call not in TELLING)
 
 
-def answer(code: Any, arguments: Mapping[str, Any], check_mode: bool, refuses: bool = True) -> dict[str, Any]:
+def answer(code: Any, arguments: Mapping[str, Any], check_mode: bool, refuses: bool = True) -> Result:
     """Return the result in the form of a module: changed, diff; failed and msg if it failed in a known way.
 
     code: the file of the call in `calls`: STATES contains what it can be asked for, and ``call`` runs that. refuses:
@@ -122,7 +122,7 @@ def answer(code: Any, arguments: Mapping[str, Any], check_mode: bool, refuses: b
     try:
         if refuses and "state_directory" in arguments:
             StateDirectory(arguments["state_directory"]).check_version()
-        result: dict[str, Any] = code.call(read(code.STATES, arguments), check_mode)
+        result: Result = code.call(read(code.STATES, arguments), check_mode)
     except (SessionError, OSError) as error:
         return failed(error)
     return result
