@@ -126,6 +126,16 @@ def test_the_collection_has_a_tag_that_hubs_require() -> None:
     assert {*tags} & {*required.split()}
 
 
+@pytest.mark.parametrize(
+    "target", ["setup", "launch", "lint", "quick", "unit", "contract", "awx", "sanity", "integration"]
+)
+def test_the_list_of_targets_tells_how_long_a_check_takes(target: str) -> None:
+    make = shutil.which("make")
+    assert make is not None
+    done = subprocess.run([make, "help"], cwd=TOOLS.parent, capture_output=True, text=True, check=True)
+    assert re.search(rf"^  {target} .*\(\d+ (s|min)\b.*\)$", done.stdout, re.MULTILINE)
+
+
 class TestEngineBenchmark:
     """The benchmark of clients of the engine, against a server that only answers."""
 
