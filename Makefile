@@ -77,7 +77,7 @@ reference: setup ## Write docs/reference anew from the sources
 	@python tools/make_reference.py
 
 .PHONY: docs
-docs: setup ## The documentation as pages, in .cache/site: built, every link followed
+docs: setup ## The documentation as pages, in .cache/site: built, every link followed (5 s)
 	@# Not --quiet: warnings that are not shown do not count for --strict. What is switched off is the notice until when the
 	@# theme is maintained, which CONTRIBUTING says.
 	@NO_MKDOCS_2_WARNING=1 mkdocs build --strict
@@ -130,7 +130,7 @@ bench-smoke: setup ## Run every benchmark once at its smallest, to see that it w
 	@python tools/stamps.py benchmarks
 
 .PHONY: build
-build: setup ## Build the collection, install the result aside and use it from there
+build: setup ## Build the collection, install the result aside and use it from there (1 min)
 	@tools/build.sh
 
 .PHONY: mutants

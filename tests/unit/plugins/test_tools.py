@@ -127,7 +127,7 @@ def test_the_collection_has_a_tag_that_hubs_require() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["setup", "launch", "lint", "quick", "unit", "contract", "awx", "sanity", "integration"]
+    "target", ["setup", "launch", "lint", "quick", "unit", "contract", "awx", "docs", "build", "sanity", "integration"]
 )
 def test_the_list_of_targets_tells_how_long_a_check_takes(target: str) -> None:
     make = shutil.which("make")
