@@ -43,7 +43,8 @@ SECOND = {"call": 1, "launch.call": 1, "self.call": 1, "claims.held": 3}
 
 def names_of_role() -> list[tuple[str, str]]:
     """Return the role and the name of each argument that a call of its verb takes from the role."""
-    files = {name: [CORE / f"{Path(code.__file__).stem}.py"] for name, code in VERBS.items()}
+    modules: dict[str, Any] = dict(VERBS)
+    files = {name: [CORE / f"{Path(code.__file__).stem}.py"] for name, code in modules.items()}
     files["launch"] += sorted((CORE / "launch_flow").glob("*.py"))
     cleanup = ast.parse((CORE / "cleanup.py").read_text(encoding="utf-8"))
     found = set()

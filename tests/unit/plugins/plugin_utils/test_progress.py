@@ -70,7 +70,7 @@ def test_every_step_that_has_a_state_is_one_of_a_verb() -> None:
     known = {
         name
         for verb in VERBS.values()
-        for names in re.findall(r"^\| ([a-z, ]+) \|", verb.__doc__, re.MULTILINE)
+        for names in re.findall(r"^\| ([a-z, ]+) \|", str(verb.__doc__), re.MULTILINE)
         for name in names.split(", ")
     } - {"step"}
     assert set(STEPS) <= known
@@ -91,7 +91,7 @@ def test_every_step_that_has_a_state_is_one_of_a_verb() -> None:
     silent = {"remember", "keep", "name", "queue", "batch", "tell", "launch", "remove", "requeue"}
     assert known - set(STEPS) == silent | of_other_verbs
     for verb in ("preflight", "logs", "run_job"):
-        steps = set(re.findall(r"^\| ([a-z]+) \|", VERBS[verb].__doc__, re.MULTILINE)) - {"step"}
+        steps = set(re.findall(r"^\| ([a-z]+) \|", str(VERBS[verb].__doc__), re.MULTILINE)) - {"step"}
         assert steps & set(STEPS) <= {"look"}
 
 

@@ -188,7 +188,7 @@ class GroupFacts:
         ]
 
     def retired(self, record: Record) -> list[str]:
-        """Return the witnesses of a running session that are no longer in the inventory; other sessions have none."""
+        """Return the witnesses of a running session that have left the inventory; other sessions have none."""
         return [host for host in record.witnesses if host not in self.known and record.status == RUNNING]
 
     def other_witnesses(self, record: Record) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ class GroupFacts:
     def electors(self, record: Record, without_retired: bool) -> tuple[str, ...]:
         """Return the hosts of which most have to agree to a change of a session that has lost a host.
 
-        without_retired: whether witnesses that are no longer in the inventory do not count; a user who names the
+        without_retired: whether witnesses that have left the inventory do not count; a user who names the
         session states that they are gone for good.
         """
         known = electors(record)
@@ -682,7 +682,7 @@ def cleanup_actions(
 ) -> dict[str, Any]:
     """Return the actions of hosts for a cleanup (core.verbs.cleanup); nothing if there is nothing to do.
 
-    records: to write everywhere. stubs, removals: by host. forget: ids whose tombstones are no longer needed. settled:
+    records: to write everywhere. stubs, removals: by host. forget: ids whose tombstones can be removed. settled:
     sessions whose short record may expire; that is done along with the rest, by itself only with *expires*. recorded,
     looked: by host, the sessions that it had records of when this was decided, and its clock then.
     """

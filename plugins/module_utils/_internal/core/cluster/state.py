@@ -189,7 +189,7 @@ class ClusterState:
     launch or an unfinished teardown, which every verb may remove. leaked: by host, parts that no record explains; `gc`
     removes them. changed: new revisions that every host has to receive. stubs: by host, replacements of old copies.
     alone: ids of sessions of which only stub records are left, as far as one look shows: hosts that answered first may
-    have begun with one since. cleaned: tombstones that are no longer needed, by id. unknown: ids that only unreachable
+    have begun with one since. cleaned: tombstones that can be removed, by id. unknown: ids that only unreachable
     hosts could explain, and why. renamed: hosts whose names are not clear. conflicts: by id, sessions that no verb
     touches, as it is not known which hosts they have. undecided: by id, sessions for which the verb finishes or takes
     back what was begun, and removes nothing before that.

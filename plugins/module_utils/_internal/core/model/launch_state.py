@@ -17,7 +17,7 @@ from .decode import OPTIONAL, decode_known, encode
 from .record import Record
 
 Plain = dict[str, Any]
-"""What a launch only passes on, from the decision to hosts or from one step to a later one, as JSON has it."""
+"""Plain data that a launch only passes on: from the decision to hosts, or from one step to a later one."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ChangeState:
 
     id: under which hosts hold what is new. kind: `record.RESIZE`, REPLACE or MOVE. main: host of the first replica.
     before: the record before it. places: of `record.Change`. receiving: hosts that get replicas. staying: those that
-    keep some, leaving: those that have none any more. holding: those that hold a lease for it. electors: the witnesses
+    keep some, leaving: those that have none any more. holding: hosts with a lease for it. electors: the witnesses
     of which most have to agree. voted: those that agreed to another change. base: what they know, if not `before`.
     ran: seconds for which the session ran. allocatable: by host. is_new: whether no run has begun it. made: new public
     keys by replica. changed: hosts that have the new record. sick: hosts that failed while they held it. after,
@@ -65,7 +65,7 @@ class ChangeState:
 
 @dataclass(frozen=True)
 class HostClaim:
-    """What one host is to hold, and what all sessions may use of it."""
+    """The claim that one host is to hold, and the capacity of it that all sessions may use."""
 
     claim: Claim
     allocatable: Allocatable
@@ -89,7 +89,7 @@ class Launcher:
 
 @dataclass(frozen=True)
 class Lease:
-    """What a host holds for a run, by which it is released."""
+    """A lease that a host holds for a run, by which it is released."""
 
     claim: Claim
     lease_owner: str
@@ -98,7 +98,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """What the distribution of images needs of one host: `facts.HostFacts` has the meaning."""
+    """The facts of one host that the distribution of images needs, as of `facts.HostFacts`."""
 
     images: Plain
     underlay: Optional[Plain]
@@ -111,7 +111,7 @@ class ImageProgress:
     needs: of each reference. asks: by host the references that it asks a registry for. pulls: by host what it pulls.
     round, rounds: of transfers, and how many there will be. progress: both for people. loads: hosts that get an image
     from the controller. serves, receives: by host the transfer. addresses, ports: to reach those that serve. useless:
-    by host servers to whom nobody comes. report: lines for people. missing: by host why it lacks an image. passing:
+    by host servers that no receiver uses. report: lines for people. missing: by host why it lacks an image. passing:
     hosts among these whose reason may be gone at another try. images: what the plan says of each reference.
     """
 
@@ -145,7 +145,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be launched, as `verbs.launch.launch_request` makes it, and `verbs.launch.begin` describes it."""
+    """The request of a launch: of `verbs.launch.launch_request`, with the additions of `verbs.launch.begin`."""
 
     session_name: str
     resource_group: str
@@ -184,12 +184,13 @@ class Awaited:
 
 @dataclass
 class Decision:
-    """What was decided about a session (planning.launch, planning.change).
+    """The decision about a session (planning.launch, planning.change).
 
     status: SCHEDULED if it has a place, else why not. lease_owner: this run, in what hosts hold. reachable: hosts with
     facts. name_hosts: those among them that know who has the name. fresh: whether nothing of it runs. replaces: whether
-    it takes the place of another session. hosts: those that get replicas. fetches: those that lack an image. images: of
-    `rules.images.Need`. archive: ids of images that the controller has. claims: by host. change: of a running session.
+    it takes the place of another session. hosts: of the new replicas. fetches: those without an image that they need.
+    images: of `rules.images.Need`. archive: ids of images that the controller has. claims: by host. change: of a
+    running session.
     name_claim: what name hosts hold. launchers, changing: runs at work on this name, by host. grows_later: whether it
     runs and waits to grow. record: with its plan. pending: if it waits. report: for people. cleanup_actions: of
     cluster.group, if parts without an owner go first.
@@ -235,7 +236,7 @@ class LaunchState(Decision):
     As far as it is: attempt, rounds: how often it has planned and waited. asked_again: the attempt in which a host was
     asked again. wave, begun_roles: which roles were started. done: by host what was made. replicas: those that run.
     sick: by host why plans leave it out. silent: hosts that did not answer once. silent_registries: by host. alone:
-    sessions that nobody else knows. named: id under which the name is held. cleaned_up, peers_heard: whether that was
+    sessions that no other host knows. named: id under which the name is held. cleaned_up, peers_heard: whether that was
     done. promised: the status that was handed on in a workflow. again: whether it plans again after what it undoes.
     refused, failures, folder_failures, unremoved: reasons for people. awaited, awaited_since, awaited_until: other
     runs. waits: the record with which it waits. since: when a step with images began. images_so_far, loaded, served,
@@ -243,8 +244,8 @@ class LaunchState(Decision):
     after_removal: the step that follows one. displaced, avoid, given_up, before_loss, restores, changes: of
     `planning.launch.Wish`.
 
-    Of the group's facts: losses, unreachable_hosts, recorded, looked, host_names, signatures, image_facts, stub_hosts,
-    kept_out, statuses, public_keys. warnings: for people.
+    From the group's facts: losses, unreachable_hosts, recorded, looked, host_names, signatures, image_facts,
+    stub_hosts, kept_out, statuses, public_keys. warnings: for people.
     """
 
     request: Wanted = NOTHING

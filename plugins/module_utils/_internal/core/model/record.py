@@ -224,7 +224,7 @@ def advance(record: Record, status: str, reason: str, **changes: Any) -> Record:
 
     reason: one sentence for the history. changes: fields that get a new value: queue, hosts, report, request, plan,
     change, growth. A session that ends keeps only the short form. A session that has got what it waited for, or that
-    waits for something else, is no longer the head of the queue.
+    waits for something else, stops being the head of the queue.
     """
     if status != RUNNING:
         changes.update(change=None, growth=None)

@@ -12,12 +12,12 @@ from .decode import OPTIONAL, decode_known, encode
 from .record import Tombstone
 
 Plain = dict[str, Any]
-"""What a verb only passes on, as JSON has it."""
+"""Plain data that a verb only passes on."""
 
 
 @dataclass
 class VerbState:
-    """What every verb has.
+    """The fields of the state of every verb.
 
     step: what hosts do next; empty if the verb is over. title: of that. then: of the decision that follows. calls: of
     the step (verbs.verb). failure: why the verb failed, as text for people. left_out: hosts that --limit leaves out.
@@ -108,7 +108,7 @@ class RepairState(VerbState):
     """The state of repair.
 
     known: hosts of the group. session_name: the only session; empty for all. leaks, puts_back, requeue_from: as given.
-    alone: sessions that nobody else knows. cleaned_up: whether that was done. taken_over, findings, requeued, lines:
+    alone: sessions that no other host knows. cleaned_up: whether that was done. taken_over, findings, requeued, lines:
     what was found and done, problems, unremoved, missing: what was not, for people. waiting: by session. public_keys:
     by session. looked, host_names: of the group's facts.
     """

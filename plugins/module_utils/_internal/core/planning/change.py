@@ -33,7 +33,7 @@ from .planner import Decided, Planner, difference_of
 
 @dataclass(frozen=True)
 class Wanted:
-    """What becomes of a running session.
+    """The future of a running session.
 
     plan, before: its present plan and request. request: the request from now on. target: the replicas that follow from
     it. evicted: replicas that have to find another host; lost_hosts: because theirs is lost; unplaced: because they

@@ -58,8 +58,11 @@ class Wish:
 
 @dataclass(frozen=True)
 class Order:
-    """What a user orders by a launch. asker: the user who launches. recreate: whether a session with another
-    specification is replaced. shared_with: users who may enter the session."""
+    """The wishes of a user who launches a session.
+
+    asker: the user who launches. recreate: whether a session with another specification is replaced. shared_with: users
+    who may enter the session.
+    """
 
     request: Request
     owner: str

@@ -69,7 +69,7 @@ INTERFACE = "eth1"
 
 @dataclass(frozen=True)
 class PlanInputs:
-    """What a plan is made from besides the request and the placement.
+    """The inputs of a plan besides the request and the placement.
 
     facts: of every usable host of the resource group. free_devices: by host, the accelerators and CPUs that the session
     may have for itself; the first of each class go to the first ranks. inventory: variables of each host,

@@ -57,7 +57,7 @@ PARTLY_PRIVATE = ("/etc",)
 """Folders that sessions may not mount as a whole, though a site may allow folders in them, such as /etc/ssl/certs."""
 
 WRITES, READS = "writes", "reads"
-"""What a host does to prove that a folder is the same on all hosts of a session."""
+"""The part of a host in the proof that a folder is the same on all hosts of a session."""
 
 VARIABLE = "session_mounts"
 

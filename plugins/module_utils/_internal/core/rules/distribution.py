@@ -38,7 +38,7 @@ def next_round(needs: Sequence[Need], limit: int) -> list[ImageTransfer]:
 
 
 def _sender(need: Need, receiver: str, sending: Collection[str]) -> str | None:
-    """Return who sends an image to a host, None if nobody can now. sending: senders that are at work already."""
+    """Return who sends an image to a host, None if no host can now. sending: senders that are at work already."""
     sender = next((sender for sender in need.senders(receiver) if sender not in sending), None)
     if sender is None and CONTROLLER not in sending and _only_the_controller(need, receiver):
         return CONTROLLER

@@ -42,7 +42,7 @@ KEPT = ("sessions", "tombstones", "elsewhere", "failed", "unreachable", "msg", "
 class Tombstones:
     """The tombstones that a removal requires.
 
-    tombstones: to set. forget: ids whose tombstones are no longer needed. done: hosts that removed what they had.
+    tombstones: to set. forget: ids whose tombstones can be removed. done: hosts that removed what they had.
     unreachable, failed: hosts that did not. report: lines for people about those.
     """
 

@@ -28,11 +28,11 @@ StepCall = dict[str, Any]
 """One kind of call in a step, as plain data: module, the arguments of each host and of all, what the role gives."""
 C = TypeVar("C", bound=Call)
 PLACE = ("state_directory",)
-"""What every call to a host gets of its role (`call`)."""
+"""Fields that each call to a host gets from its role (`call`)."""
 OF_HOST = ("underlay_address", "accelerators", *PLACE)
-"""What a host needs of its role to report its facts."""
+"""Fields from the role for a call that collects facts."""
 REMOVAL = (*PLACE, "output_size", "output_days", "output_sessions")
-"""What a removal gets of its role: also how much output is kept."""
+"""Fields from the role for a removal: also how much output is kept."""
 
 
 class Verb(Protocol):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the calls to a host have in common.
+"""The common parts of the calls to a host.
 
 A call is a dataclass for each of its states, whose fields are what the host reads. The controller sends `arguments_of`
 it, and the program on the host reads it back by `read`. On the wire it is a mapping with ``state``, if the call has

@@ -33,7 +33,7 @@ class Examine(Call):
 
 @dataclass(frozen=True)
 class ProbeTask:
-    """What hosts test of each other.
+    """The tests of hosts with each other.
 
     probe: the plain form of `preflight.probe_plan.ProbePlan`. settings: of the link and the measurement. storage: by
     host its parts in the test of shared directories, by path.

@@ -35,7 +35,7 @@ class ImageTransfer:
 
 @dataclass(frozen=True)
 class ImageServer:
-    """Where a host serves an image. fingerprint: of its certificate."""
+    """The server of an image on a host. fingerprint: of its certificate."""
 
     port: int
     fingerprint: str

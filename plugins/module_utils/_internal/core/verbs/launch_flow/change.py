@@ -43,7 +43,7 @@ from .launch import ADVICE, Launch
 
 STEPS = ("reserve", "withhold", "free", "part", "fence", "agree", "apply", "again", "join", "clear")
 KEPT = ("containers", "undecided", "ran", "prove", "patience")
-"""What a host is asked for again if it had another copy of the record."""
+"""Fields of a call that a host gets again if it had another copy of the record."""
 Answers = Mapping[str, SessionAnswer]
 
 
