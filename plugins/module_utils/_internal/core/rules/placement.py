@@ -392,13 +392,14 @@ def _assignments(
     request: Request, hosts: Sequence[Host], numbers: _Shapes, counts: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[str, str]]:
     """Return the host of each replica, in rank order. counts: of each shape, by host in the order of node ranks."""
+    # Of each shape the hosts of its replicas, the last one first, so that each is taken from the end.
     following = [
-        iter([i for i, of_shapes in counts.items() for _replica in range(of_shapes[s])])
+        [i for i, of_shapes in counts.items() for _replica in range(of_shapes[s])][::-1]
         for s in range(len(numbers.task.shapes))
     ]
     for role, shape in zip(request.roles, numbers.of_role):
         for index in range(1, role.replicas + 1):
-            yield f"{role.name}{index}", hosts[next(following[shape])].name
+            yield f"{role.name}{index}", hosts[following[shape].pop()].name
 
 
 def _shortfall(request: Request, hosts: Sequence[Host], numbers: _Shapes, proven: bool) -> Shortfall:
