@@ -161,7 +161,7 @@ def test_what_was_not_ended_to_the_end_is_ended_by_the_next_look(
         done, problems, _warnings = durations.keep_time(host.engine, host.state, False, clock(3600))
         assert (done, len(problems)) == ([], 1)
     assert session.containers()
-    assert host.call("session_repair")["actions"] == ["remove what is left of session demo, which has ended"]
+    assert host.call("session_repair", host=HERE)["actions"] == ["remove what is left of session demo, which has ended"]
     assert_ended(host, session, "Its session_max_duration of 1h is over.")
 
 

@@ -67,7 +67,8 @@ def ask(host: Host) -> Iterator[Asked]:
 
     def call(name: str, check_mode: bool = False, **given: Any) -> dict[str, Any]:
         defaults = {key: option.get("default") for key, option in ARGUMENTS[name]["argument_spec"].items()}
-        given = json.loads(json.dumps({**defaults, "state_directory": str(host.state.root), **given}))
+        place = {"state_directory": str(host.state.root)} if "state_directory" in defaults else {}
+        given = json.loads(json.dumps({**defaults, **place, **given}))
         return program.run_bounded(name, given, check_mode)
 
     yield call
