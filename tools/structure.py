@@ -18,10 +18,10 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_PARAMETERS = 7
 MOST_COMPLEXITY = 15
 LIMITS = {
-    "untyped mappings": 417,
-    "keys in verbs and calls": 233,
-    "functions of many parameters": 1,
-    "complex functions": 24,
+    "untyped mappings": 413,
+    "keys in verbs and calls": 197,
+    "functions of many parameters": 0,
+    "complex functions": 0,
     "undocumented": 0,
 }
 """What there may be of each. Lower a number when there is less."""

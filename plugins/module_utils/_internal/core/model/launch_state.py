@@ -145,7 +145,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The request of a launch: of `verbs.launch.launch_request`, with the additions of `verbs.launch.begin`."""
+    """The request of a launch, as `verbs.launch.launch_request` makes it.
+
+    recreate: whether a session with another specification is replaced. wait, wait_seconds: whether it waits for room,
+    and for how long. min_size: a running session may grow by less than requested, to no fewer replicas than this.
+    replaces: whether replicas of lost hosts move to others whatever the request sets. displaced: replicas that are to
+    leave their hosts, with these. without_retired: of `planning.planner.Wish`. waits: the record, if the session waits
+    already. changes: its id, if it runs and is only to be changed. known_unreachable: hosts that this run has found to
+    be unreachable. silent_registries: by host the registries that it waited for in vain in this run. peers_of: ids of
+    the sessions whose other hosts are contacted.
+    """
 
     session_name: str
     resource_group: str

@@ -134,6 +134,44 @@ class RepairState(VerbState):
     host_names: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class PairTest:
+    """How the test of two hosts went. took: seconds, or None with the problem."""
+
+    pair: list[str]
+    took: Optional[float]
+    problem: str
+
+
+@dataclass
+class PairsState(VerbState):
+    """The state of check_pairs.
+
+    known: hosts of the group. cpus, memory, size: as given, in the units of `values`. chosen: hosts that take part.
+    left_out_because: by host why it does not. replicas, containers: by host. pairs: of this round. rounds: the tests of
+    the earlier ones. named, unclear: the tests of hosts that are slow, and those that do not show which host is. gone:
+    hosts whose replica went on. table, problems: for people. answer: for programs.
+    """
+
+    verb: str = "check_pairs"
+    known: list[str] = field(default_factory=list)
+    cpus: int = 0
+    memory: int = 0
+    size: int = 0
+    chosen: list[str] = field(default_factory=list)
+    left_out_because: dict[str, str] = field(default_factory=dict)
+    replicas: dict[str, str] = field(default_factory=dict)
+    containers: dict[str, str] = field(default_factory=dict)
+    pairs: list[list[str]] = field(default_factory=list)
+    rounds: list[list[PairTest]] = field(default_factory=list)
+    named: dict[str, list[str]] = field(default_factory=dict)
+    unclear: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    table: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    answer: Optional[Plain] = field(default=None, metadata=OPTIONAL)
+
+
 S = TypeVar("S", bound=VerbState)
 
 

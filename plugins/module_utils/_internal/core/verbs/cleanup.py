@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from ..model.answers import Answer
@@ -36,9 +37,7 @@ def calls_for(actions: Mapping[str, Any]) -> list[StepCall]:
     forget, settled = tuple(actions["forget"]), actions["settled"]
     keeps = {
         host: KeepRecords(
-            tuple(
-                [record for record in records if record.status not in ENDED or record.id in ids] + stubs.get(host, [])
-            ),
+            (*(record for record in records if _is_for(record, ids)), *stubs.get(host, ())),
             tuple(ids),
             actions["looked"][host],
             forget=forget,
@@ -48,14 +47,9 @@ def calls_for(actions: Mapping[str, Any]) -> list[StepCall]:
         if records or forget or {*settled} & {*ids} or host in stubs
     }
     calls = [call(keeps, [name for name in REMOVAL if name != "output_size"])]
-    for number in range(max((len(host_removals) for host_removals in actions["removals"].values()), default=0)):
-        removals = {
-            host: host_removals[number]
-            for host, host_removals in actions["removals"].items()
-            if len(host_removals) > number
-        }
-        calls.append(_removal(removals))
-    return calls
+    # A host has one removal in each call.
+    turns = zip_longest(*actions["removals"].values())
+    return calls + [_removal(dict(zip(actions["removals"], turn))) for turn in turns]
 
 
 def _is_for(record: Record, ids: Collection[str]) -> bool:
@@ -63,8 +57,8 @@ def _is_for(record: Record, ids: Collection[str]) -> bool:
     return record.status not in ENDED or record.id in ids
 
 
-def _removal(removals: Mapping[str, Mapping[str, Any]]) -> StepCall:
-    """Return the call that removes one session from some hosts, unless it was changed there meanwhile."""
+def _removal(removals: Mapping[str, Mapping[str, Any] | None]) -> StepCall:
+    """Return the call that removes one session from each host that has one to remove, unless it was changed there."""
     own = {
         host: replace(
             UNOWNED,
@@ -74,6 +68,7 @@ def _removal(removals: Mapping[str, Mapping[str, Any]]) -> StepCall:
             judged_revision=removal["revision"],
         )
         for host, removal in removals.items()
+        if removal is not None
     }
     return call(own, REMOVAL)
 

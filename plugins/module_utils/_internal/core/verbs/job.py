@@ -17,7 +17,7 @@ No step has the same name as a step of a launch: the progress on the terminal de
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,33 +52,37 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return the state that follows from the answers to the state's step. Raises InvalidInput if the job cannot run."""
-    return _advance(read_state(JobState, state), answers, outside)
+    after = {"look": _planned, "run": _after_run, "abort": _after_abort, "end": _after_end, "read": _after_read}
+    return after[state["step"]](read_state(JobState, state), answers, outside)
 
 
-def _advance(state: JobState, answers: Answers, outside: Outside) -> State:
-    request, name = state.request, state.step
-    if name == "look":
-        return _planned(state, answers, outside)
-    if name == "run":
-        started = read_answers(JobAnswer, answers)
-        failed = [host for host in state.hosts if started[host].started is None]
-        if failed:
-            state.problems = [f"{host}: {started[host].why_not}" for host in failed]
-            # All of them: a host that did not answer may have started it, or have failed after starting it.
-            stop = [_stop(state, state.hosts)]
-            return state.follow("abort", "End it where it was started", "Report why it did not start", stop)
-        return _judged(state, {}) if request["detach"] or outside.check_mode else _read(state)
-    if name == "abort":
-        found = read_answers(Answer, answers)
-        return _failed(state, [host for host, answer in found.items() if answer.failed or answer.unreachable])
-    if name == "end":
-        # For unreachable hosts the next step reports it.
-        state.problems = [
-            f"{host}: The job could not be stopped. {answer.why_not}"
-            for host, answer in read_answers(Answer, answers).items()
-            if answer.failed and not answer.unreachable
-        ]
-        return _read(state)
+def _after_run(state: JobState, answers: Answers, outside: Outside) -> State:
+    started = read_answers(JobAnswer, answers)
+    failed = [host for host in state.hosts if started[host].started is None]
+    if failed:
+        state.problems = [f"{host}: {started[host].why_not}" for host in failed]
+        # All of them: a host that did not answer may have started it, or have failed after starting it.
+        stop = [_stop(state, state.hosts)]
+        return state.follow("abort", "End it where it was started", "Report why it did not start", stop)
+    return _judged(state, {}) if state.request["detach"] or outside.check_mode else _read(state)
+
+
+def _after_abort(state: JobState, answers: Answers, _outside: Outside) -> State:
+    found = read_answers(Answer, answers)
+    return _failed(state, [host for host, answer in found.items() if answer.failed or answer.unreachable])
+
+
+def _after_end(state: JobState, answers: Answers, _outside: Outside) -> State:
+    # For unreachable hosts the next step reports it.
+    state.problems = [
+        f"{host}: The job could not be stopped. {answer.why_not}"
+        for host, answer in read_answers(Answer, answers).items()
+        if answer.failed and not answer.unreachable
+    ]
+    return _read(state)
+
+
+def _after_read(state: JobState, answers: Answers, _outside: Outside) -> State:
     return _judged(state, read_answers(OutputAnswer, answers))
 
 
@@ -138,20 +142,42 @@ def _judged(state: JobState, answers: Mapping[str, OutputAnswer]) -> State:
 
     outcome: for programs; report: for people; failures: why it did not succeed, replica by replica.
     """
-    answered = {job.replica: job for answer in answers.values() for job in answer.jobs}
-    lines = {source.replica: source.lines for answer in answers.values() for source in answer.sources or ()}
-    outcomes: dict[str, JobOutcome] = {}
-    failures = list(state.problems)
-    for name in sorted(state.on, key=rank_order):
-        host = state.on[name]
-        otherwise = _unknown(name, answers[host]) if answers else JobOutcome(name, RUNNING)
-        outcomes[name] = answered.get(name, otherwise)
-        failure = failure_of(outcomes[name], host)
-        if failure:
-            last = [shown(name, 0, stream, text) for _time, stream, text in lines.get(name, [])[-LAST_LINES:]]
-            failures.append("\n".join([failure, *last]))
+    outcomes = _outcomes(state, answers)
+    failures = [*state.problems, *_failures(state, outcomes, answers)]
     found = [outcome.status for outcome in outcomes.values()]
     status = next((candidate for candidate in (RUNNING, UNKNOWN, LOST) if candidate in found), ENDED)
+    replicas = {
+        name: {"host": state.on[name], **{key: getattr(outcome, key) for key in SHOWN}}
+        for name, outcome in outcomes.items()
+    }
+    whole = {"job": state.job, "session_id": state.session_id, "status": status}
+    state.outcome = {**whole, "succeeded": status == ENDED and not failures, "replicas": replicas}
+    state.report, state.failures = _report(state, outcomes, status), failures
+    return state.over()
+
+
+def _outcomes(state: JobState, answers: Mapping[str, OutputAnswer]) -> dict[str, JobOutcome]:
+    """Return how the job ended in each replica, in rank order."""
+    answered = {job.replica: job for answer in answers.values() for job in answer.jobs}
+    return {
+        name: answered.get(name) or (_unknown(name, answers[state.on[name]]) if answers else JobOutcome(name, RUNNING))
+        for name in sorted(state.on, key=rank_order)
+    }
+
+
+def _failures(
+    state: JobState, outcomes: Mapping[str, JobOutcome], answers: Mapping[str, OutputAnswer]
+) -> Iterator[str]:
+    """Yield why the job did not succeed, each with the last lines of that replica."""
+    lines = {source.replica: source.lines for answer in answers.values() for source in answer.sources or ()}
+    for name, outcome in outcomes.items():
+        if failure := failure_of(outcome, state.on[name]):
+            last = [shown(name, 0, stream, text) for _time, stream, text in lines.get(name, [])[-LAST_LINES:]]
+            yield "\n".join([failure, *last])
+
+
+def _report(state: JobState, outcomes: Mapping[str, JobOutcome], status: str) -> list[str]:
+    """Return the lines for people."""
     report = [f"Job {state.job} of session {state.session_name}: {state.command}"]
     report += [f"{name} on {state.on[name]}: {_in_words(outcome)}" for name, outcome in outcomes.items()]
     if alone := [name for name, outcome in outcomes.items() if outcome.alone]:
@@ -161,15 +187,7 @@ def _judged(state: JobState, answers: Mapping[str, OutputAnswer]) -> State:
         )
     if status in (RUNNING, UNKNOWN):
         report.append(f"Come back to it with run_job, job_id={state.job}.")
-    replicas = {
-        name: {"host": state.on[name], **{key: getattr(outcome, key) for key in SHOWN}}
-        for name, outcome in outcomes.items()
-    }
-    whole = {"job": state.job, "session_id": state.session_id, "status": status}
-    succeeded = status == ENDED and not failures
-    state.outcome = {**whole, "succeeded": succeeded, "replicas": replicas}
-    state.report, state.failures = report, failures
-    return state.over()
+    return report
 
 
 def _unknown(replica: str, answer: OutputAnswer) -> JobOutcome:

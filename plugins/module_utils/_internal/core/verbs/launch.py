@@ -98,20 +98,9 @@ def launch_request(
     request: Request,
     owner: str,
     shared_with: Sequence[str] = (),
-    *,
-    recreate: bool = False,
-    wait: bool = False,
-    wait_seconds: int = 0,
-    min_size: int | None = None,
-    replaces: bool = False,
-    displaced: Mapping[str, str] | None = None,
+    **wishes: object,
 ) -> dict[str, Any]:
-    """Return the data of a request that the steps of a launch need.
-
-    min_size: a running session may grow by less than requested, to no fewer replicas than this. replaces: whether
-    replicas of lost hosts move to others whatever the request sets. displaced: replicas that are to leave their hosts,
-    with these.
-    """
+    """Return the data of a request that the steps of a launch need. wishes: other fields of `Wanted`."""
     return {
         "session_name": request.name,
         "resource_group": request.resource_group,
@@ -124,12 +113,7 @@ def launch_request(
         "encrypted": request.encrypted,
         "owner": owner,
         "shared_with": list(shared_with),
-        "recreate": recreate,
-        "wait": wait,
-        "wait_seconds": wait_seconds,
-        "min_size": min_size,
-        "replaces": replaces,
-        "displaced": dict(displaced or {}),
+        **wishes,
     }
 
 
@@ -145,9 +129,7 @@ def begin(
 ) -> State:
     """Return the first state.
 
-    request: of launch_request, with ``waits``, the record, if the session waits already, ``changes``, its id, if it
-    runs and is only to be changed, ``known_unreachable``, hosts that this run has found to be unreachable, and
-    ``silent_registries``, by host the registries that it waited for in vain in this run. hosts: of the resource group.
+    request: of launch_request. hosts: of the resource group.
     attempts: how often it plans again if concurrent launches took the capacity. from_queue: whether a failure is an
     outcome like others. hands_on: whether the session is passed on to what follows in a workflow.
     """

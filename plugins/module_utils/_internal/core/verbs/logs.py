@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,56 +82,82 @@ def choose(
     asker: the user who requests it. job_variable: the variable that names the job. Raises InvalidInput if there is no
     such session or job, and if it belongs to another user.
     """
-    known = {host: {session.id: session for session in answer.sessions or ()} for host, answer in answers.items()}
     notes = [_missing(host, answer) for host, answer in answers.items() if answer.sessions is None]
-    copies: dict[str, list[SessionCopy]] = {}
-    for sessions in known.values():
-        for key, copy in sessions.items():
-            copies.setdefault(key, []).append(copy)
+    known = _by_id(answers)
+    copies = {key: list(own.values()) for key, own in known.items()}
     wanted = "" if job in (NO_JOB, BATCH) else job
-    meant = {
-        key: session_copies
-        for key, session_copies in copies.items()
-        if not wanted or any(wanted in copy.jobs for copy in session_copies)
-    }
+    meant = _with_job(copies, wanted)
     if not meant and copies:
-        theirs = [session_copies for session_copies in copies.values() if _refusal(asker, name, session_copies) is None]
-        for session_copies in [] if theirs else copies.values():
-            _check(asker, name, session_copies)
-        jobs = {key for session_copies in theirs for copy in session_copies for key in copy.jobs}
-        listed = ", ".join(sorted(jobs)) or "none"
-        raise InvalidInput.single(job_variable, job, f"Session {name} has no such job. It has {listed}.")
+        raise InvalidInput.single(job_variable, job, _no_such_job(asker, name, copies.values()))
     if not meant:
-        variable, value = ("logs_session_id", session_id) if session_id else ("session_name", name)
         nothing = f"The resource group {resource_group} has no such session, and keeps nothing of one that has ended."
-        raise InvalidInput.single(variable, value, " ".join([nothing, *notes]))
-    ages = {
-        key: (
-            any(copy.status for copy in session_copies),
-            any(copy.resource_group == resource_group for copy in session_copies),
-            max(float(copy.ended or 0) for copy in session_copies),
-        )
-        for key, session_copies in meant.items()
-    }
-    found = max(ages, key=lambda key: (ages[key], key))
+        place = ("logs_session_id", session_id) if session_id else ("session_name", name)
+        raise InvalidInput.single(*place, " ".join([nothing, *notes]))
+    found = max(meant, key=lambda key: (_age(meant[key], resource_group), key))
     _check(asker, name, copies[found])
-    statuses = {copy.status for copy in copies[found]}
-    if statuses <= {"", *ENDED} and ages[found][2]:
-        notes.insert(0, f"Session {name} ({found}) ended at {time_of(int(ages[found][2]) * 10**9)[:19]}Z.")
-    elif PENDING in statuses:
-        notes.insert(0, f"Session {name} ({found}) waits in the queue, so nothing of it runs.")
-    if job == BATCH:
-        wanted = batch_job(found)
-        if not any(wanted in copy.jobs for copy in copies[found]):
-            raise InvalidInput.single(job_variable, BATCH, " ".join([_no_batch(name, found, statuses), *notes]))
-    own = {host: sessions[found] for host, sessions in known.items() if found in sessions}
-    names = {copy.host: host for host, copy in own.items() if copy.host}
-    return Chosen(
-        found,
-        wanted,
-        {host: replace(copy, hosts=tuple(names.get(name, name) for name in copy.hosts)) for host, copy in own.items()},
-        notes,
+    notes = [*_state_of(f"Session {name} ({found})", copies[found]), *notes]
+    wanted = batch_job(found) if job == BATCH else wanted
+    if job == BATCH and not _knows(copies[found], wanted):
+        statuses = {copy.status for copy in copies[found]}
+        raise InvalidInput.single(job_variable, BATCH, " ".join([_no_batch(name, found, statuses), *notes]))
+    return Chosen(found, wanted, _in_own_names(known[found]), notes)
+
+
+def _in_own_names(copies: Mapping[str, SessionCopy]) -> dict[str, SessionCopy]:
+    """Return copies with the names that their hosts have in the inventory."""
+    names = {copy.host: host for host, copy in copies.items() if copy.host}
+    return {
+        host: replace(copy, hosts=tuple(names.get(name, name) for name in copy.hosts)) for host, copy in copies.items()
+    }
+
+
+def _by_id(answers: Mapping[str, OutputAnswer]) -> dict[str, dict[str, SessionCopy]]:
+    """Return the copies of each session, by host."""
+    copies: dict[str, dict[str, SessionCopy]] = {}
+    for host, answer in answers.items():
+        for copy in answer.sessions or ():
+            copies.setdefault(copy.id, {})[host] = copy
+    return copies
+
+
+def _with_job(copies: Mapping[str, Sequence[SessionCopy]], job: str) -> dict[str, Sequence[SessionCopy]]:
+    """Return the sessions that have a job; all if none is meant."""
+    return {key: own for key, own in copies.items() if not job or _knows(own, job)}
+
+
+def _knows(copies: Iterable[SessionCopy], job: str) -> bool:
+    """Tell whether a job is one of a session."""
+    return any(job in copy.jobs for copy in copies)
+
+
+def _no_such_job(asker: Asker, name: str, copies: Collection[Sequence[SessionCopy]]) -> str:
+    """Return that sessions of this name do not have a job. Raises InvalidInput if all belong to other users."""
+    theirs = [own for own in copies if _refusal(asker, name, own) is None]
+    for own in [] if theirs else copies:
+        _check(asker, name, own)
+    jobs = {key for own in theirs for copy in own for key in copy.jobs}
+    return f"Session {name} has no such job. It has {', '.join(sorted(jobs)) or 'none'}."
+
+
+def _age(copies: Sequence[SessionCopy], resource_group: str) -> tuple[bool, bool, float]:
+    """Return what orders sessions of one name: whether recorded, whether of this group, and when it ended."""
+    return (
+        any(copy.status for copy in copies),
+        any(copy.resource_group == resource_group for copy in copies),
+        _ended(copies),
     )
+
+
+def _ended(copies: Sequence[SessionCopy]) -> float:
+    return max(float(copy.ended or 0) for copy in copies)
+
+
+def _state_of(session: str, copies: Sequence[SessionCopy]) -> list[str]:
+    """Return what people should know of a session that does not run."""
+    statuses, ended = {copy.status for copy in copies}, _ended(copies)
+    if statuses <= {"", *ENDED} and ended:
+        return [f"{session} ended at {time_of(int(ended) * 10**9)[:19]}Z."]
+    return [f"{session} waits in the queue, so nothing of it runs."] if PENDING in statuses else []
 
 
 def _refusal(asker: Asker, name: str, copies: Sequence[SessionCopy]) -> str | None:

@@ -238,19 +238,27 @@ def _add_probe(results: Results, names: list[str], state: State) -> None:
             results.failed[host] = (reached if listening.server else listening).why_not
             continue
         results.probed[host] = {names[int(number)]: result for number, result in reached.peers.items()}
-        results.ports[host] = listening.port or 0
-        results.udp_ports[host] = listening.udp or 0
         results.shared[host] = reached.shared
-        results.unwritten.update({path: (host, why) for path, why in listening.problems.items()})
-        if heard.heard is None:
-            results.failed[host] = f"What arrived there is not known: {heard.why_not}"
-            continue
-        results.heard[host] = {names[int(number)]: size for number, size in heard.heard.tunnel.items()}
-        results.heard_plain[host] = [names[int(number)] for number in heard.heard.plain]
-    for pair in state["measured"]:
-        if not pair["measured"]:
-            results.unmeasured[(pair["from"], pair["to"])] = pair["problem"]
+        _add_listening(results, host, listening)
+        _add_heard(results, names, host, heard)
+    unmeasured = [pair for pair in state["measured"] if not pair["measured"]]
+    results.unmeasured.update({(pair["from"], pair["to"]): pair["problem"] for pair in unmeasured})
     results.measured = read_measured(pair["measured"] for pair in state["measured"] if pair["measured"])
+
+
+def _add_listening(results: Results, host: str, answer: PreflightAnswer) -> None:
+    """Add where a host listens, and where it could not write."""
+    results.ports[host], results.udp_ports[host] = answer.port or 0, answer.udp or 0
+    results.unwritten.update({path: (host, why) for path, why in answer.problems.items()})
+
+
+def _add_heard(results: Results, names: list[str], host: str, answer: PreflightAnswer) -> None:
+    """Add what arrived at a host."""
+    if answer.heard is None:
+        results.failed[host] = f"What arrived there is not known: {answer.why_not}"
+        return
+    results.heard[host] = {names[int(number)]: size for number, size in answer.heard.tunnel.items()}
+    results.heard_plain[host] = [names[int(number)] for number in answer.heard.plain]
 
 
 def _clock(answer: PreflightAnswer) -> tuple[float, float]:

@@ -18,7 +18,7 @@ The playbook gc is a repair that restores nothing, audit one in check mode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ..cluster.group import GroupFacts, cleanup_actions
@@ -27,7 +27,7 @@ from ..model.answers import Answer, FactsAnswer, RepairAnswer, read_answers
 from ..model.calls import LookAtHost, Release, Repair, StopJob
 from ..model.decode import decode
 from ..model.record import ENDED, REPLACE, RUNNING, Record, is_stub, kept_by, stub_of
-from ..model.verb_state import RepairState, Waiting, read_state
+from ..model.verb_state import Plain, RepairState, Waiting, read_state
 from ..rules.capacity import allocatable_of, hosts_from_facts
 from ..rules.data import drivers_of, roots_of
 from ..rules.isolation import is_kept_out
@@ -96,17 +96,7 @@ def _after_look(state: RepairState, answers: Answers, outside: Outside) -> State
         group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory, scope=outside.scope)
         cluster = group.cluster_state(finishes=False)
         cluster.check_names()
-        granted = {
-            host.name: Repair(
-                host.name,
-                session_name=state.session_name,
-                allocatable=allocatable_of(host),
-                mount_roots=tuple(roots_of(group.inventory, host.name)),
-                volume_drivers=tuple(drivers_of(group.inventory, host.name)),
-                conflicting=tuple(sorted(cluster.conflicts)),
-            )
-            for host in hosts_from_facts(group.facts, group.inventory)
-        }
+        granted = _granted(state, group, cluster)
     except CoreError as error:
         return state.over(f"{REFUSED}\n{error}")
     if state.leaks and cluster.alone - {*state.alone}:
@@ -119,34 +109,55 @@ def _after_look(state: RepairState, answers: Answers, outside: Outside) -> State
     leaving = group.to_requeue(cluster, state.requeue_from) if state.requeue_from else {}
     if state.requeue_from and (calls := _requeue(state, group, cluster, leaving)):
         return state.follow("requeue", "Stop batch commands that are to start again elsewhere", "Look again", calls)
-    if not state.cleaned_up:
-        why_missing = {name: group.why_missing[name] for name in group.missing}
-        state.findings = [*state.taken_over, *findings(group.facts, why_missing, cluster, group.scope)]
-        state.lines = [*state.requeued, *state.findings]
-        removals = {host: list(host_removals) for host, host_removals in cluster.orphaned.items()}
-        if state.leaks:
-            for host, host_removals in cluster.leaked.items():
-                removals.setdefault(host, []).extend(host_removals)
-        if not state.puts_back:
-            group.tell_name_hosts(cluster)
-        work = cleanup_actions(group, cluster, removals, expires=state.leaks)
-        if work:
-            return state.follow(*cleanup.STEP, "Look again", cleanup.calls_for(work))
+    if not state.cleaned_up and (work := _cleanup(state, group, cluster)):
+        return state.follow(*cleanup.STEP, "Look again", cleanup.calls_for(work))
     state.missing = [f"{host}: {group.why_missing[host]}" for host in group.missing]
     conflicts = [str(conflict) for conflict in cluster.conflicts.values()]
     state.problems = [*state.missing, *conflicts, *state.unremoved]
+    return _restore(state, group, cluster, granted) if state.puts_back else state.over()
+
+
+def _granted(state: RepairState, group: GroupFacts, cluster: ClusterState) -> dict[str, Repair]:
+    """Return the call for each host, with what the site grants there. Raises CoreError."""
+    conflicting = tuple(sorted(cluster.conflicts))
+    return {
+        host.name: Repair(
+            host.name,
+            session_name=state.session_name,
+            allocatable=allocatable_of(host),
+            mount_roots=tuple(roots_of(group.inventory, host.name)),
+            volume_drivers=tuple(drivers_of(group.inventory, host.name)),
+            conflicting=conflicting,
+        )
+        for host in hosts_from_facts(group.facts, group.inventory)
+    }
+
+
+def _cleanup(state: RepairState, group: GroupFacts, cluster: ClusterState) -> Plain:
+    """Note what was found, and return what hosts have to clean up."""
+    why_missing = {name: group.why_missing[name] for name in group.missing}
+    state.findings = [*state.taken_over, *findings(group.facts, why_missing, cluster, group.scope)]
+    state.lines = [*state.requeued, *state.findings]
+    removals = {host: list(host_removals) for host, host_removals in cluster.orphaned.items()}
+    for host, host_removals in cluster.leaked.items() if state.leaks else ():
+        removals.setdefault(host, []).extend(host_removals)
     if not state.puts_back:
-        return state.over()
+        group.tell_name_hosts(cluster)
+    return cleanup_actions(group, cluster, removals, expires=state.leaks)
+
+
+def _restore(state: RepairState, group: GroupFacts, cluster: ClusterState, granted: Mapping[str, Repair]) -> State:
+    """Let every host restore what it lacks."""
     records = _records_by_host(group, cluster)
-    waiting = {
+    state.waiting = {
         key: Waiting(record.name, list(record.hosts))
         for key, record in sorted(cluster.records.items())
         if record.change is not None and record.change.kind == REPLACE and group.unfinished(record)
     }
-    state.waiting = waiting
     keys = state.public_keys = {
         key: group.public_keys(record) for key, record in cluster.records.items() if record.plan is not None
     }
+    waiting = tuple(state.waiting)
     own = {
         host: replace(
             granted[host],
@@ -154,7 +165,7 @@ def _after_look(state: RepairState, answers: Answers, outside: Outside) -> State
             recorded=tuple(group.recorded[host]),
             looked=group.looked[host],
             apart=tuple(_apart(group, cluster, host)),
-            waiting=tuple(waiting),
+            waiting=waiting,
             public_keys=keys,
         )
         for host in group.facts
@@ -174,26 +185,35 @@ def _take_over(state: RepairState, group: GroupFacts, cluster: ClusterState, out
         for host, held in group.launching
         if outside.has_ended(held.lease_owner) and not {held.claim.session_id, held.claim.amends} & others
     ]
-    running = {
-        (host, record.id)
-        for host, facts in group.facts.items()
-        for record in facts.records
-        if record.status == RUNNING and not is_stub(record)
-    }
+    running = _running(group)
     begun = [(host, held) for host, held in ended if (host, held.claim.session_id) not in running]
     calls, lines = [], list(state.taken_over)
     for host, held in () if outside.check_mode else begun or ended:
-        record = cluster.records.get(held.claim.session_id)
+        record = None if begun else cluster.records.get(held.claim.session_id)
         name = held.claim.session_name.removesuffix(CHANGE)
         line = f"{host}: session {name}: give back what a launch holds that was ended"
-        hosts = record.hosts if record is not None and not begun else ()
-        runs = hosts and all(other not in group.facts or (other, held.claim.session_id) in running for other in hosts)
-        if runs or line in lines:
+        if line in lines or (record is not None and _runs_wholly(group, record, running)):
             continue
         calls.append(call({host: Release(held.claim, held.lease_owner)}))
         lines.append(line)
     state.taken_over = lines
     return calls
+
+
+def _running(group: GroupFacts) -> set[tuple[str, str]]:
+    """Return the hosts with the ids of the sessions whose part runs there, by their own records."""
+    return {
+        (host, record.id)
+        for host, facts in group.facts.items()
+        for record in facts.records
+        if record.status == RUNNING and not is_stub(record)
+    }
+
+
+def _runs_wholly(group: GroupFacts, record: Record, running: Collection[tuple[str, str]]) -> bool:
+    """Tell whether the parts of a session run on all of its hosts that answer."""
+    asked = [host for host in record.hosts if host in group.facts]
+    return bool(record.hosts) and all((host, record.id) in running for host in asked)
 
 
 def _after_takeover(state: RepairState, answers: Answers, _outside: Outside) -> State:
@@ -244,26 +264,38 @@ def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict
     would find them here.
     """
     known = {host: {record.id for record in facts.records} for host, facts in group.facts.items()}
-    identities = group.identities
     found: dict[str, dict[str, Record]] = {host: {} for host in group.facts}
     for key, record in sorted(cluster.records.items()):
         if key in cluster.conflicts:
             continue
-        stub = record if is_stub(record) else stub_of(record)
-        whole = kept_by(record, group.known)
-        is_own = group.scope.is_own(record)
-        is_for_all = record.plan is None and not is_stub(record)
-        knows_name = name_hosts(record.name, group.known, identities) if is_own else ()
-        for host, facts in group.facts.items():
-            if key not in known[host] and (record.status in ENDED or not (is_own or host in record.hosts)):
-                continue
-            if is_for_all or host in record.hosts:
-                found[host][key] = whole
-            elif key in known[host] or (
-                group.may_tell(host, record) and (host in knows_name or not is_kept_out(facts, stub))
-            ):
-                found[host][key] = stub
+        knowing = {host for host in group.facts if key in known[host]}
+        for host, copy in _copies(group, record, knowing).items():
+            found[host][key] = copy
     return found
+
+
+def _copies(group: GroupFacts, record: Record, knowing: Collection[str]) -> dict[str, Record]:
+    """Return the hosts that have to know a session, each with its copy. knowing: those that have one."""
+    stub = record if is_stub(record) else stub_of(record)
+    whole = kept_by(record, group.known)
+    is_own = group.scope.is_own(record)
+    knows_name = name_hosts(record.name, group.known, group.identities) if is_own else ()
+    is_for_all = record.plan is None and not is_stub(record)
+    of_session = {*group.facts} if is_for_all else {*record.hosts}
+    may_learn = {*group.facts} if is_own else {*record.hosts}
+    told = {*knowing} if record.status in ENDED else {*knowing, *may_learn}
+    copies = {}
+    for host in (host for host in group.facts if host in told):
+        if host in of_session:
+            copies[host] = whole
+        elif host in knowing or _needs_stub(group, record, host, host in knows_name, stub):
+            copies[host] = stub
+    return copies
+
+
+def _needs_stub(group: GroupFacts, record: Record, host: str, knows_name: bool, stub: Record) -> bool:
+    """Tell whether a host without a copy gets a stub. knows_name: whether it is one that knows the name."""
+    return group.may_tell(host, record) and (knows_name or not is_kept_out(group.facts[host], stub))
 
 
 def _apart(group: GroupFacts, cluster: ClusterState, host: str) -> list[str]:
@@ -335,14 +367,21 @@ def _report(state: RepairState, answers: Mapping[str, RepairAnswer]) -> None:
     """Note what hosts did, and what went wrong there."""
     lines, problems = list(state.lines), list(state.problems)
     for host, answer in answers.items():
-        sessions = answer.sessions.values()
-        of_sessions = [f"session {session.name}: {action}" for session in sessions for action in session.actions]
-        named = {action for session in sessions for action in session.actions}
-        others = [action for action in answer.actions or () if action not in named]
-        lines += [f"{host}: {line}" for line in [*others, *of_sessions]]
-        faults = [*answer.faults]
-        faults += [f"session {session.name}: {session.problem}" for session in sessions if session.problem]
-        if answer.unreachable or answer.actions is None:
-            faults.append(answer.why_not)
-        problems += [f"{host}: {fault}" for fault in faults]
+        lines += [f"{host}: {line}" for line in _done_on(answer)]
+        problems += [f"{host}: {fault}" for fault in _faults_of(answer)]
     state.lines, state.problems = list(dict.fromkeys(lines)), list(dict.fromkeys(problems))
+
+
+def _done_on(answer: RepairAnswer) -> list[str]:
+    """Return what a host did, first what concerns no session."""
+    of_sessions = [(session.name, action) for session in answer.sessions.values() for action in session.actions]
+    named = {action for _name, action in of_sessions}
+    others = [action for action in answer.actions or () if action not in named]
+    return [*others, *(f"session {name}: {action}" for name, action in of_sessions)]
+
+
+def _faults_of(answer: RepairAnswer) -> list[str]:
+    """Return what went wrong on a host."""
+    problems = [(session.name, session.problem) for session in answer.sessions.values() if session.problem]
+    own = [answer.why_not] if answer.unreachable or answer.actions is None else []
+    return [*answer.faults, *(f"session {name}: {problem}" for name, problem in problems), *own]

@@ -16,9 +16,8 @@ The playbook replace_lost does only the first part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ..cluster.group import GroupFacts, cleanup_actions, waiting_of
 from ..cluster.state import ClusterState
@@ -29,6 +28,7 @@ from ..model.decode import encode
 from ..model.fields import REPLACE
 from ..model.record import PENDING, RUNNING, QueueTicket, Record
 from ..model.request import Request
+from ..model.verb_state import Plain
 from ..rules.access import shown_lines
 from ..rules.capacity import hosts_from_facts
 from ..rules.images import joined
@@ -157,15 +157,17 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     work = cleanup_actions(group, cluster, cluster.orphaned)
     if work and not state["cleaned_up"]:
         return {**state, **cleanup.cleanup_step(work, "Look again")}
-    waiting_launches = [
-        _launch_of(entry.waiting.request, record)
-        for entry in sorted(entries, key=lambda entry: _lacks_image(cluster.records[entry.waiting.session_id]))
-        if entry.placement is not None and not state["only_lost"]
-        for record in [cluster.records[entry.waiting.session_id]]
-    ]
+    waiting_launches = [] if state["only_lost"] else _waiting_launches(cluster, entries)
     launches = [*replacements, *moves, *waiting_launches]
     state["launchable"] = [{**launch, "known_unreachable": state["known_unreachable"]} for launch in launches]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
+
+
+def _waiting_launches(cluster: ClusterState, entries: Sequence[QueueEntry]) -> list[Plain]:
+    """Return the launches of the sessions that have a place; those that lacked an image come last."""
+    placed = [(entry, cluster.records[entry.waiting.session_id]) for entry in entries if entry.placement is not None]
+    placed.sort(key=lambda found: _lacks_image(found[1]))
+    return [_launch_of(entry.waiting.request, record) for entry, record in placed]
 
 
 def _lacks_image(record: Record) -> bool:
@@ -173,7 +175,7 @@ def _lacks_image(record: Record) -> bool:
     return bool(record.history) and record.history[-1].reason.startswith(IMAGE_AWAY)
 
 
-def _launch_of(request: Request, record: Record) -> dict[str, Any]:
+def _launch_of(request: Request, record: Record) -> Plain:
     """Return the launch of a session that waits to start, or to grow."""
     if record.growth is not None:
         grown = Request.from_dict(record.growth.request)
@@ -191,7 +193,7 @@ def _request_of(record: Record, problems: list[str]) -> Request | None:
         return None
 
 
-def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: list[str]) -> list[dict[str, Any]]:
+def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: list[str]) -> list[Plain]:
     """Return the launches that move replicas from hosts that are to become empty, one replica after another."""
     leaving = [
         record
@@ -219,7 +221,7 @@ def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: lis
 
 def _replacements(
     state: State, group: GroupFacts, cluster: ClusterState, outside: Outside
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> tuple[list[Plain], list[str]]:
     """Return the launches that finish changes and replace what sessions have lost, and why others stay as they are."""
     name = state["session_name"]
     named = [record for record in cluster.named(name) if record.status == RUNNING]
@@ -228,45 +230,72 @@ def _replacements(
         return [], others or [f"No session {name} runs in {', '.join(state['known'])}."]
     problems: list[str] = []
     half_changed = group.half_changed(cluster)
-    found = [
-        {**launch_request(request, record.owner, record.shared_with), "changes": record.id}
-        for record in half_changed
-        if name in ("", record.name) and (request := _request_of(record, problems)) is not None
-    ]
+    found = [launch for record in half_changed if name in ("", record.name) for launch in _again(record, problems)]
     problems += [str(conflict) for conflict in cluster.conflicts.values() if name in ("", conflict.session_name)]
     given = {"without_retired": True} if name else {}
-    for record in group.with_missing_hosts(cluster):
-        wants = record.name == name if name else (record.request or {}).get("on_host_loss") == REPLACE
-        if not wants or record in half_changed:
-            continue
-        if name:
-            outside.asker.check(record.name, record.owner, record.shared_with)
-        lost = [host for host in record.hosts if host not in group.facts]
-        reasons = [group.why_not_lost(record, host, bool(name)) for host in lost]
-        if record.request is None:
-            reasons.append("No host that answers has its whole record.")
-        if any(reasons):
-            problems.append(f"Session {record.name} stays as it is. {' '.join(filter(None, reasons))}")
-            continue
-        request = _request_of(record, problems)
-        if request is not None:
-            launch = launch_request(request, record.owner, record.shared_with, replaces=True)
-            found.append({**launch, **given, "peers_of": [record.id], "changes": record.id})
-    for record in group.own(cluster):
-        retired, wanted = group.retired(record), group.other_witnesses(record)
-        if not (retired or wanted) or name not in ("", record.name):
-            continue
-        if name:
-            outside.asker.check(record.name, record.owner, record.shared_with)
-        is_whole = record.request is not None and all(host in group.facts for host in record.hosts)
-        if why := group.why_no_other_witnesses(record, bool(name)):
-            problems += [why] if retired else []
-        elif not wanted or record in half_changed or not is_whole:
-            continue
-        elif (request := _request_of(record, problems)) is not None:
-            launch = launch_request(request, record.owner, record.shared_with)
-            found.append({**launch, **given, "changes": record.id})
-    return found, problems
+    lost = [record for record in _to_replace(name, group, cluster) if record not in half_changed]
+    _check(name, lost, outside)
+    launches = [_replacement(record, group, bool(name), problems) for record in lost]
+    known = [record for record in group.own(cluster) if name in ("", record.name) and _has_others(group, record)]
+    _check(name, known, outside)
+    launches += [_with_other_witnesses(record, group, bool(name), half_changed, problems) for record in known]
+    return [*found, *({**launch, **given} for launch in launches if launch)], problems
+
+
+def _check(name: str, records: Iterable[Record], outside: Outside) -> None:
+    """Reject a user who names a session of another one. Raises InvalidInput."""
+    for record in records if name else ():
+        outside.asker.check(record.name, record.owner, record.shared_with)
+
+
+def _has_others(group: GroupFacts, record: Record) -> bool:
+    """Tell whether witnesses of a session have left the inventory, or others are to take their place."""
+    return bool(group.retired(record) or group.other_witnesses(record))
+
+
+def _again(record: Record, problems: list[str]) -> list[Plain]:
+    """Return the launch that finishes a change, none, with the reason, if its request cannot be read."""
+    request = _request_of(record, problems)
+    if request is None:
+        return []
+    return [{**launch_request(request, record.owner, record.shared_with), "changes": record.id}]
+
+
+def _to_replace(name: str, group: GroupFacts, cluster: ClusterState) -> list[Record]:
+    """Return the sessions that have lost a host and are to get another. name: the only one that is meant."""
+    missing = group.with_missing_hosts(cluster)
+    if name:
+        return [record for record in missing if record.name == name]
+    return [record for record in missing if (record.request or {}).get("on_host_loss") == REPLACE]
+
+
+def _replacement(record: Record, group: GroupFacts, is_named: bool, problems: list[str]) -> Plain | None:
+    """Return the launch that replaces what a session has lost; None, with the reason, if it stays as it is."""
+    lost = [host for host in record.hosts if host not in group.facts]
+    reasons = [group.why_not_lost(record, host, is_named) for host in lost]
+    if record.request is None:
+        reasons.append("No host that answers has its whole record.")
+    if any(reasons):
+        problems.append(f"Session {record.name} stays as it is. {' '.join(filter(None, reasons))}")
+        return None
+    request = _request_of(record, problems)
+    if request is None:
+        return None
+    launch = launch_request(request, record.owner, record.shared_with, replaces=True)
+    return {**launch, "peers_of": [record.id], "changes": record.id}
+
+
+def _with_other_witnesses(
+    record: Record, group: GroupFacts, is_named: bool, half_changed: Collection[Record], problems: list[str]
+) -> Plain | None:
+    """Return the launch that gives a session other witnesses; None, with the reason, if it keeps those it has."""
+    if why := group.why_no_other_witnesses(record, is_named):
+        problems += [why] if group.retired(record) else []
+        return None
+    is_whole = record.request is not None and all(host in group.facts for host in record.hosts)
+    if not group.other_witnesses(record) or record in half_changed or not is_whole:
+        return None
+    return next(iter(_again(record, problems)), None)
 
 
 def _mark_head(group: GroupFacts, cluster: ClusterState, entries: Sequence[QueueEntry]) -> None:

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,36 +69,66 @@ def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] 
 
     alive: ids of sessions that were launched during the removal: a tombstone would remove them.
     """
-    done = {name: answer.sessions for name, answer in answers.items() if answer.sessions is not None}
-    unreachable = [name for name, answer in answers.items() if answer.unreachable]
-    failed = [name for name in answers if name not in done and name not in unreachable]
-    known = {session.id: session.name for sessions in done.values() for session in sessions}
-    existing = {tombstone.id: tombstone.hosts for name in done for tombstone in answers[name].tombstones}
+    done, unreachable, failed = _sorted(answers)
+    known = {session.id: session.name for answer in answers.values() for session in answer.sessions or ()}
+    existing = _existing(answers[name] for name in done)
     later = unreachable + failed
     tombstones = [Tombstone(key, known[key], tuple(later)) for key in sorted(known) if later and key not in alive]
-    reasons: dict[str, list[str]] = {}
-    for name in failed:
-        reasons.setdefault(answers[name].why_not, []).append(name)
-    report = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
-    if any(answers[name].refused for name in failed):
+    report = _reasons({name: answers[name].why_not for name in failed})
+    if _is_refused(answers[name] for name in failed):
         # Because of a tombstone the next run removes the session, whichever user runs it.
-        return Tombstones([], [], list(done), unreachable, failed, report)
+        return Tombstones([], [], done, unreachable, failed, report)
     if failed:
         report.append("Correct this and tear the session down again.")
     left = {(name, session.id) for name in done for session in answers[name].elsewhere}
     if unreachable:
-        names = ", ".join(unreachable)
-        nothing_known = "" if left else ", and no other host knows of the session"
-        report.append(
-            f"{names} could not be reached and will be cleaned when back, by whatever runs next."
-            if known or existing
-            else f"{names} could not be reached{nothing_known}."
-        )
-    # A host that left it to another group still has a part of it.
-    forget = sorted(
-        key for key, hosts in existing.items() if all(host in done and (host, key) not in left for host in hosts)
-    )
-    return Tombstones(tombstones, forget, list(done), unreachable, failed, report)
+        report.append(_unreached(unreachable, bool(known or existing), bool(left)))
+    forget = _cleaned(existing, done, left)
+    return Tombstones(tombstones, forget, done, unreachable, failed, report)
+
+
+def _sorted(answers: Mapping[str, SessionAnswer]) -> tuple[list[str], list[str], list[str]]:
+    """Return three lists of hosts: done, unreachable and failed."""
+    done = [name for name, answer in answers.items() if answer.sessions is not None]
+    unreachable = [name for name, answer in answers.items() if answer.unreachable]
+    return done, unreachable, [name for name in answers if name not in done and name not in unreachable]
+
+
+def _is_refused(answers: Iterable[SessionAnswer]) -> bool:
+    return any(answer.refused for answer in answers)
+
+
+def _existing(answers: Iterable[SessionAnswer]) -> dict[str, tuple[str, ...]]:
+    """Return the hosts of the tombstones that hosts have, by id."""
+    return {tombstone.id: tombstone.hosts for answer in answers for tombstone in answer.tombstones}
+
+
+def _cleaned(
+    existing: Mapping[str, Collection[str]], done: Collection[str], left: Collection[tuple[str, str]]
+) -> list[str]:
+    """Return the ids whose tombstones are not needed any more: all their hosts are clean.
+
+    A host that left it to another group still has a part of it.
+    """
+    clean = {(host, key) for host in done for key in existing} - {*left}
+    return sorted(key for key, hosts in existing.items() if all((host, key) in clean for host in hosts))
+
+
+def _unreached(hosts: Iterable[str], is_known: bool, is_left: bool) -> str:
+    """Return what becomes of unreachable hosts. is_known: whether others know the session, or left it to a group."""
+    names = ", ".join(hosts)
+    if is_known:
+        return f"{names} could not be reached and will be cleaned when back, by whatever runs next."
+    nothing_known = "" if is_left else ", and no other host knows of the session"
+    return f"{names} could not be reached{nothing_known}."
+
+
+def _reasons(why: Mapping[str, str]) -> list[str]:
+    """Return one line for each reason, with the hosts that give it."""
+    hosts: dict[str, list[str]] = {}
+    for host, reason in why.items():
+        hosts.setdefault(reason, []).append(host)
+    return [f"{', '.join(names)}: {reason}" for reason, names in hosts.items()]
 
 
 def _known_by_stubs(answers: Mapping[str, SessionAnswer]) -> dict[str, list[str]]:
@@ -137,11 +167,11 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 def _advance(state: TeardownState, answers: Answers, outside: Outside) -> State:
     if state.step in ("remove", "others", "clean"):
-        last = {host: (result.get("results") or [result])[-1] for host, result in answers.items()}
-        kept = {host: {key: result[key] for key in KEPT if key in result} for host, result in last.items()}
-        if state.step == "others":
-            kept = {host: _with_earlier(state.answers[host], answers[host], own) for host, own in kept.items()}
-        state.answers.update(kept)
+        for host, result in answers.items():
+            last = (result.get("results") or [result])[-1]
+            kept = {key: last[key] for key in KEPT if key in last}
+            is_later = state.step == "others"
+            state.answers[host] = _with_earlier(state.answers[host], result, kept) if is_later else kept
         return _removed(state, outside)
     if state.step == "look":
         found = {host: answer.host for host, answer in read_answers(FactsAnswer, answers).items()}

@@ -114,21 +114,31 @@ def call(hosts: Mapping[str, C], of_role: Sequence[str] = PLACE, forms: Forms | 
     differ from host to host; the call's own value stands where a variable is empty. What is the same for all hosts is
     stored once, and what is the default is not sent. forms: plain forms that exist already.
     """
-    requests = list(hosts.values())
+    first = next(iter(hosts.values()), None)
+    if first is None:
+        return {"module": "", "hosts": {}, "arguments": {}, "of_role": []}
     forms = forms or Forms()
-    own: dict[str, dict[str, Any]] = {host: {} for host in hosts}
-    kind = type(requests[0]) if requests else Call
-    shared: dict[str, Any] = {"state": kind.state} if requests and kind.state else {}
-    for item in fields(kind) if requests else ():  # type: ignore[arg-type]
-        first = getattr(requests[0], item.name)
-        if all(_is_same(getattr(request, item.name), first) for request in requests):
-            if not _is_default(item, first):
-                shared[item.name] = forms.of(first)
-            continue
-        for host, request in hosts.items():
-            if not _is_default(item, value := getattr(request, item.name)):
-                own[host][item.name] = forms.of(value)
-    return {"module": getattr(kind, "call", ""), "hosts": own, "arguments": shared, "of_role": list(of_role)}
+    items = fields(first)  # type: ignore[arg-type]
+    same = [item for item in items if _is_same_for_all(item.name, hosts.values())]
+    other = [item for item in items if item not in same]
+    state = {"state": first.state} if first.state else {}
+    return {
+        "module": first.call,
+        "hosts": {host: _given(request, other, forms) for host, request in hosts.items()},
+        "arguments": {**state, **_given(first, same, forms)},
+        "of_role": list(of_role),
+    }
+
+
+def _given(request: Call, items: Iterable[Field[Any]], forms: Forms) -> dict[str, Any]:
+    """Return the plain forms of those fields of a call that do not have their default."""
+    values = [(item, getattr(request, item.name)) for item in items]
+    return {item.name: forms.of(value) for item, value in values if not _is_default(item, value)}
+
+
+def _is_same_for_all(name: str, requests: Collection[Call]) -> bool:
+    first, *others = [getattr(request, name) for request in requests]
+    return all(_is_same(value, first) for value in others)
 
 
 def _is_same(value: object, other: object) -> bool:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -171,8 +172,7 @@ def _verified(request: Verify, check_mode: bool) -> Result:
 def _absent(request: Remove, check_mode: bool) -> Result:
     """Remove all parts of the session on this host."""
     from ...adapters.engine import PATIENCE, Engine
-    from .. import owner, removal, steps
-    from ..prepare import keep_records
+    from .. import owner, removal
 
     engine = Engine.connect(PATIENCE)
     state = StateDirectory(request.state_directory)
@@ -181,61 +181,96 @@ def _absent(request: Remove, check_mode: bool) -> Result:
     others = removal.sessions_of_others(engine, state, name, wanted, request.scope)
     if name is not None:
         owner.check(engine, state, name, request.asker, others)
-    if name is not None and wanted is None and not others and not check_mode:
-        with suppress(SessionError, OSError):
-            # First, and also on hosts without any part of it. A running launch or repair finds it, or is found below.
-            ledger.remember_removal(name, request.lease_owner)
-    found: dict[str, list[Any]] = {
-        "sessions": [
-            known for known in removal.known_sessions(engine, state, ledger, name, wanted) if known["id"] not in others
-        ],
+        is_whole = wanted is None and not others
+        if is_whole and not check_mode:
+            with suppress(SessionError, OSError):
+                # First, also on hosts without any part of it. A running launch or repair finds it, or is found below.
+                ledger.remember_removal(name, request.lease_owner)
+    known = removal.known_sessions(engine, state, ledger, name, wanted)
+    found = {
+        "sessions": [session for session in known if session["id"] not in others],
         "elsewhere": list(others.values()),
-        "tombstones": [tombstone for tombstone in state.tombstones() if name in (None, tombstone["name"])],
+        "tombstones": _tombstones(state, name),
     }
     sessions = {session["id"]: session for session in found["sessions"]}
     with ExitStack() as locks:
         for session_id in sessions:
             locks.enter_context(state.working_on(session_id))
-        if removal.has_moved_on(
-            state, ledger, wanted or "", request.unless_reserved, request.judged_revision, change_id
-        ):
+        judged = (wanted or "", request.unless_reserved, request.judged_revision, change_id)
+        if removal.has_moved_on(state, ledger, *judged):
             if change_id is not None:  # what leaves this host would continue to run while it starts elsewhere
                 raise StateError("Its session was changed while this run was at work. Try again.")
             return {"actions": [], **found}
-        if request.keep_record and request.record is None and not request.undo and not check_mode:
-            with suppress(SessionError, OSError):
-                # Its record still has the part of this host, and a repair with older facts would start that again.
-                ledger.remember_removal(wanted or "", None)
-        archive = None if request.undo else _archive(engine, state, request)
-        terms = removal.Terms(
-            keep_record=request.keep_record,
-            undo=request.undo,
-            keep_data=request.keep_data,
-            archive=archive,
-            left=request.record,
-            change_id=change_id,
-        )
-        parts: list[tuple[str | None, list[str]]] = (
-            [(key, [key]) for key in sessions] if others else [(wanted, list(sessions))]
-        )
-        stages = [
-            stage
-            for part, ids in parts
-            for stage in removal.removal_stages(engine, state, ledger, name, part, ids, terms)
-        ]
-        records = [] if request.record is None else [request.record]
-        with suppress(SessionError, OSError):
-            # First, so that no record has the status of a running session after its parts are removed. A full disk
-            # must not prevent that.
-            keep_records(state, records, check_mode, request.recorded)
         if not check_mode:
-            # Check mode cannot detect what an engine keeps, because only its rejection shows this.
-            stages, found["warnings"] = removal.remove(stages)
-            keep_records(state, records, check_mode, request.recorded)
-            if archive is not None:
-                archive.finish(sessions)
-                found["warnings"] += archive.problems
-    return {**steps.result(stages), **found}
+            _remember_part(ledger, request)
+        removed = _remove_parts(engine, state, ledger, request, sessions, bool(others), check_mode)
+    return {**removed, **found}
+
+
+def _remove_parts(
+    engine: Engine,
+    state: StateDirectory,
+    ledger: LedgerFile,
+    request: Remove,
+    sessions: Mapping[str, Any],
+    has_others: bool,
+    check_mode: bool,
+) -> Result:
+    """Remove the parts of these sessions. has_others: whether sessions of this name stay."""
+    from .. import removal, steps
+    from ..prepare import keep_records
+
+    archive = None if request.undo else _archive(engine, state, request)
+    terms = removal.Terms(
+        keep_record=request.keep_record,
+        undo=request.undo,
+        keep_data=request.keep_data,
+        archive=archive,
+        left=request.record,
+        change_id=request.change_id,
+    )
+    # What others have of that name stays, so that each session is removed by its id.
+    parts: dict[str | None, list[str]] = (
+        {key: [key] for key in sessions} if has_others else {request.session_id: list(sessions)}
+    )
+    stages = []
+    for part, ids in parts.items():
+        stages += removal.removal_stages(engine, state, ledger, request.session_name, part, ids, terms)
+    records = [] if request.record is None else [request.record]
+    with suppress(SessionError, OSError):
+        # First, so that no record has the status of a running session after its parts are removed. A full disk
+        # must not prevent that.
+        keep_records(state, records, check_mode, request.recorded)
+    if check_mode:
+        return steps.result(stages)
+    # Check mode cannot detect what an engine keeps, because only its rejection shows this.
+    stages, warnings = removal.remove(stages)
+    keep_records(state, records, check_mode, request.recorded)
+    warnings += _finished(archive, sessions)
+    return {**steps.result(stages), "warnings": warnings}
+
+
+def _tombstones(state: StateDirectory, name: str | None) -> list[Any]:
+    """Return the tombstones of sessions with this name; of all for None."""
+    return [tombstone for tombstone in state.tombstones() if name in (None, tombstone["name"])]
+
+
+def _remember_part(ledger: LedgerFile, request: Remove) -> None:
+    """Remember that a part is removed whose session goes on, with the record that still has it.
+
+    A repair with older facts would start that again.
+    """
+    if request.keep_record and request.record is None and not request.undo:
+        with suppress(SessionError, OSError):
+            ledger.remember_removal(request.session_id or "", None)
+
+
+def _finished(archive: LogArchive | None, sessions: Mapping[str, Any]) -> list[str]:
+    """Finish the archive of a removal, and return what could not be kept."""
+    if archive is None:
+        return []
+    archive.finish(sessions)
+    return archive.problems
 
 
 def _archive(engine: Engine, state: StateDirectory, request: Remove) -> LogArchive:

@@ -73,18 +73,24 @@ def arguments_of(request: Call) -> dict[str, Any]:
     return {**state, **{key: value for key, value in encode(request).items() if value is not None}}
 
 
+def _kind_of(kinds: Collection[type[Call]], state: object) -> type[Call]:
+    """Return the class of a call's state; None for the default one. Raises Malformed."""
+    meant = [kind for kind in kinds if (kind.is_default if state is None else kind.state == state)]
+    if not meant and len(kinds) == 1:
+        meant = [kind for kind in kinds if not kind.state]
+    if not meant:
+        name = next(iter(kinds)).call
+        raise Malformed([f"The call {name} has no state {show(state)}" if state else f"The call {name} lacks a state"])
+    return meant[0]
+
+
 def read(kinds: Collection[type[Call]], arguments: Mapping[str, Any]) -> Call:
     """Return a call from its plain form. kinds: its states.
 
     None counts as not given, and what only other states of the call read is ignored, because Ansible fills in the
     defaults of all options of a call. Raises Malformed.
     """
-    name, state = next(iter(kinds)).call, arguments.get("state")
-    kind = next((kind for kind in kinds if (kind.is_default if state is None else kind.state == state)), None)
-    if kind is None and len(kinds) == 1:
-        kind = next((kind for kind in kinds if not kind.state), None)
-    if kind is None:
-        raise Malformed([f"The call {name} has no state {show(state)}" if state else f"The call {name} lacks a state"])
+    name, kind = next(iter(kinds)).call, _kind_of(kinds, arguments.get("state"))
     own = {part.name for part in fields_of(kind)}
     others = {part.name for other in kinds for part in fields_of(other)} - own | {"state"}
     given = {key: value for key, value in arguments.items() if value is not None and key not in others}

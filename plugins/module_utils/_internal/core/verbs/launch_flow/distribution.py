@@ -75,32 +75,34 @@ class Distribution:
             silent = [host for host, registries in self.state.silent_registries.items() if registry in registries]
             if need.asks in silent:
                 self._resolved(need, str(need.asks), None, why)
-            for host in need.lacking if need.pulls else ():
-                if host in silent and host not in need.problems:
-                    need.pulled(host, None, why)
-                    self.report.append(f"{host} could not pull {need.reference}: {why}")
-            need.pulls = need.pulls and any(host not in need.problems for host in need.lacking)
+            waiting = _pulling(need)
+            for host in [host for host in waiting if host in silent]:
+                need.pulled(host, None, why)
+                self.report.append(f"{host} could not pull {need.reference}: {why}")
+            need.pulls = any(host not in silent for host in waiting)
 
     def pulled(self, answers: Mapping[str, ImagesAnswer]) -> None:
         """Record the outcome of the pulls."""
         for host, answer in answers.items():
             for need in self.needs:
-                if not need.pulls or host not in need.lacking:
-                    continue
-                if self.check_mode and answer.pulled is not None:
-                    self._pretend(need, host)
-                    continue
-                pull = (answer.pulled or {}).get(need.reference)
-                why = sentence(answer.problems.get(need.reference) or answer.why_not)
-                need.pulled(host, None if pull is None else pull.id, why, need.reference in answer.denied)
-                self.report.append(
-                    f"{host} could not pull {need.reference}: {why}"
-                    if pull is None
-                    else f"{host} pulled {need.reference} ({_amount(pull)})."
-                )
+                if need.pulls and host in need.lacking:
+                    self._pulled(need, host, answer)
         if answers:
             for need in self.needs:
                 need.pulls = False
+
+    def _pulled(self, need: Need, host: str, answer: ImagesAnswer) -> None:
+        if self.check_mode and answer.pulled is not None:
+            self._pretend(need, host)
+            return
+        pull = (answer.pulled or {}).get(need.reference)
+        why = sentence(answer.problems.get(need.reference) or answer.why_not)
+        need.pulled(host, None if pull is None else pull.id, why, need.reference in answer.denied)
+        self.report.append(
+            f"{host} could not pull {need.reference}: {why}"
+            if pull is None
+            else f"{host} pulled {need.reference} ({_amount(pull)})."
+        )
 
     def _pretend(self, need: Need, host: str) -> None:
         """Continue in check mode as if the pull had succeeded: the image's id is not known before a real pull."""
@@ -110,23 +112,30 @@ class Distribution:
     def arrived(self, served: Mapping[str, ImagesAnswer], answers: Mapping[str, ImagesAnswer]) -> None:
         """Record the outcome of the transfers of a round."""
         for receiver, transfer in ({} if self.previous is None else self.previous.receives).items():
-            need = next(known for known in self.needs if known.reference == transfer.reference)
             answer = answers.get(receiver, ImagesAnswer())
             source = served.get(transfer.sender, ImagesAnswer())
-            if answer.bytes is not None:
-                need.arrived(receiver, transfer.sender, "", answer.image)
-                would = "would get" if self.check_mode else "got"
-                amount = "" if self.check_mode else f" ({_amount(Moved(answer.bytes, answer.seconds))})"
-                if answer.bytes or self.check_mode:
-                    self.report.append(f"{receiver} {would} {need.reference} from {transfer.sender}{amount}.")
-                    continue
-                self.report.append(f"{receiver} has {need.reference} already.")
-            else:
-                why = self._why(transfer, source, answer)
-                need.arrived(receiver, transfer.sender, why)
-                self.report.append(why)
-            if source.server:
+            is_of_use = self._arrived(transfer, source, answer)
+            if source.server and not is_of_use:
                 self.useless.setdefault(transfer.sender, []).append(source.server)
+
+    def _arrived(self, transfer: ImageTransfer, source: ImagesAnswer, answer: ImagesAnswer) -> bool:
+        """Record the outcome of one transfer. Return whether the receiver used the server of the sender."""
+        sender, receiver = transfer.sender, transfer.receiver
+        need = next(known for known in self.needs if known.reference == transfer.reference)
+        if answer.bytes is None:
+            why = self._why(transfer, source, answer)
+            need.arrived(receiver, sender, why)
+            self.report.append(why)
+            return False
+        need.arrived(receiver, sender, "", answer.image)
+        if self.check_mode:
+            self.report.append(f"{receiver} would get {need.reference} from {sender}.")
+        elif answer.bytes:
+            amount = _amount(Moved(answer.bytes, answer.seconds))
+            self.report.append(f"{receiver} got {need.reference} from {sender} ({amount}).")
+        else:
+            self.report.append(f"{receiver} has {need.reference} already.")
+        return bool(answer.bytes) or self.check_mode
 
     def _why(self, transfer: ImageTransfer, source: ImagesAnswer, answer: ImagesAnswer) -> str:
         sender, receiver = transfer.sender, transfer.receiver
@@ -144,52 +153,68 @@ class Distribution:
             )
         return f"{receiver} did not get {transfer.reference} from {sender}: {reason.rstrip('.')}.{advice}"
 
-    def result(self) -> ImageProgress:
-        """Return what each host does next, and the outcome if nothing is left to do."""
-        self._leave_out_silent()
+    def _asks(self) -> dict[str, list[str]]:
+        """Return by host the references that it asks a registry for."""
         asks: dict[str, list[str]] = {}
-        pulls: dict[str, list[WantedImage]] = {}
         for need in self.needs:
             if need.asks is not None:
                 asks.setdefault(need.asks, []).append(need.reference)
-            elif need.pulls:
-                for host in need.lacking:
-                    if host in need.problems:
-                        continue
-                    pulls.setdefault(host, []).append(WantedImage(need.reference, str(need.digest)))
+        return asks
+
+    def _lacks(self) -> dict[str, list[Need]]:
+        """Return by host the images that it lacks, without hosts that lack none."""
+        lacks = {host: [need for need in self.needs if host in need.lacking] for host in self.state.fetches}
+        return {host: needs for host, needs in lacks.items() if needs}
+
+    def _pulls(self) -> dict[str, list[WantedImage]]:
+        """Return by host the images that it pulls."""
+        pulls: dict[str, list[WantedImage]] = {}
+        for need in self.needs:
+            for host in _pulling(need) if need.asks is None else ():
+                pulls.setdefault(host, []).append(WantedImage(need.reference, str(need.digest)))
+        return pulls
+
+    def result(self) -> ImageProgress:
+        """Return what each host does next, and the outcome if nothing is left to do."""
+        self._leave_out_silent()
+        asks, pulls = self._asks(), self._pulls()
         transfers: list[ImageTransfer] = []
         rounds = self.round
         if not asks and not pulls:
             transfers = next_round(self.needs, self.limit)
             rounds += rounds_left(self.needs, self.limit)
-            self.round += 1 if transfers else 0
-        hosts = self.state.fetches
-        missing = {
-            host: " ".join(need.why_not(host) for need in self.needs if host in need.lacking)
-            for host in hosts
-            if any(host in need.lacking for need in self.needs)
-        }
-        passing = [host for host in missing if all(host in need.passing for need in self.needs if host in need.lacking)]
+            self.round += bool(transfers)
+        given = [transfer for transfer in transfers if transfer.sender == CONTROLLER]
+        lacks = self._lacks()
+        served = [transfer for transfer in transfers if transfer not in given]
+        progress = f"round {self.round} of {rounds}, hosts: {len(transfers)}" if transfers else f"hosts: {len(pulls)}"
         return ImageProgress(
             needs=[need.to_dict() for need in self.needs],
             asks=asks,
             pulls=pulls,
             round=self.round,
             rounds=rounds,
-            progress=f"round {self.round} of {rounds}, hosts: {len(transfers)}"
-            if transfers
-            else f"hosts: {len(pulls)}",
-            loads=[transfer.receiver for transfer in transfers if transfer.sender == CONTROLLER],
-            serves={transfer.sender: transfer for transfer in transfers if transfer.sender != CONTROLLER},
+            progress=progress,
+            loads=[transfer.receiver for transfer in given],
+            serves={transfer.sender: transfer for transfer in served},
             receives={transfer.receiver: transfer for transfer in transfers},
             addresses=_addresses(transfers, self.facts),
             ports=list(self.ports),
             useless=self.useless,
             report=self.report,
-            missing=missing,
-            passing=passing,
+            missing={host: _why_not(host, needs) for host, needs in lacks.items()},
+            passing=[host for host, needs in lacks.items() if all(host in need.passing for need in needs)],
             images={need.reference: encode(need.pinned()) for need in self.needs},
         )
+
+
+def _why_not(host: str, needs: Sequence[Need]) -> str:
+    return " ".join(need.why_not(host) for need in needs)
+
+
+def _pulling(need: Need) -> list[str]:
+    """Return the hosts that are to pull an image and have not failed to."""
+    return [host for host in need.lacking if host not in need.problems] if need.pulls else []
 
 
 def _addresses(transfers: Sequence[ImageTransfer], facts: Mapping[str, HostFacts]) -> dict[str, str]:

@@ -46,20 +46,7 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Lau
     state = launch.state
     if came:
         launch.sick_hosts()
-    first, last = Settings.from_variables(launch.outside.site).image_ports
-    distribution = Distribution(
-        state,
-        {host: read_facts(vars(facts), f"Host {host}") for host, facts in state.image_facts.items()},
-        state.images_so_far,
-        (first, last),
-        BATCHES * launch.outside.forks,
-        launch.outside.check_mode,
-    )
-    distribution.resolved(came.get("resolved", {}))
-    distribution.pulled(came.get("pulled", {}))
-    distribution.arrived(came.get("served", {}), came.get("arrived", {}))
-    found = distribution.result()
-    state.images_so_far = found
+    found = state.images_so_far = _distributed(launch, came)
     if found.report:
         state.lines, state.saying = found.report, _saying(came)
     progress = found.progress
@@ -82,6 +69,24 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Lau
         useless = {host: EndServing(tuple(servers)) for host, servers in found.useless.items()}
         return _step(launch, "stop", "End servers whose hosts do not come", useless)
     return _follow(launch, found.missing, completed)
+
+
+def _distributed(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> ImageProgress:
+    """Return how far the distribution is after the last step."""
+    state = launch.state
+    first, last = Settings.from_variables(launch.outside.site).image_ports
+    distribution = Distribution(
+        state,
+        {host: read_facts(vars(facts), f"Host {host}") for host, facts in state.image_facts.items()},
+        state.images_so_far,
+        (first, last),
+        BATCHES * launch.outside.forks,
+        launch.outside.check_mode,
+    )
+    distribution.resolved(came.get("resolved", {}))
+    distribution.pulled(came.get("pulled", {}))
+    distribution.arrived(came.get("served", {}), came.get("arrived", {}))
+    return distribution.result()
 
 
 def _saying(came: Mapping[str, object]) -> str:

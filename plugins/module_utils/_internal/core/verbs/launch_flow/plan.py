@@ -153,15 +153,19 @@ def _not_placed(launch: Launch, silent: list[str]) -> LaunchState:
         return takeover.await_launch(launch)
     if status == "WAITING" and not launch.is_last:
         return launch.look_again(pause=True)
-    if status == "PENDING" and is_new and set(silent) - {*state.silent, *state.left_out}:
+    if status in ("CANCELLED", "REFUSED") and not state.from_queue:
+        return launch.refuse(*state.report)
+    return _not_yet(launch, silent) if status == "PENDING" and is_new else queue.keep(launch, state.report)
+
+
+def _not_yet(launch: Launch, silent: list[str]) -> LaunchState:
+    """Follow the first plan of a session that has to wait for room."""
+    state = launch.state
+    if set(silent) - {*state.silent, *state.left_out}:
         # It may be unreachable only for a moment, and a waiting session keeps others from the place reserved for it.
         state.silent = silent
         return launch.look_again(pause=True)
-    if status in ("CANCELLED", "REFUSED") and not state.from_queue:
-        return launch.refuse(*state.report)
-    if status == "PENDING" and is_new and state.sick:
-        return launch.not_held(launch.sick_lines())
-    return queue.keep(launch, state.report)
+    return launch.not_held(launch.sick_lines()) if state.sick else queue.keep(launch, state.report)
 
 
 def _image_facts(group: GroupFacts) -> dict[str, ImageFacts]:

@@ -133,26 +133,37 @@ def replicas_of(answers: Mapping[str, SessionAnswer]) -> list[dict[str, Any]]:
 def _not_started(launch: Launch, late: Sequence[str], part: Callable[[SessionAnswer], object]) -> LaunchState | None:
     """Return what follows if hosts have not done their part, else None. late: hosts that lack only peers."""
     state = launch.state
-    # An unreachable host without replicas holds up nothing; a reachable one has to keep its containers out.
-    optional_hosts = [host for host in launch.answers if host not in state.hosts]
-    failures, unreachable = [], []
-    for host, answer in launch.answers.items():
-        if host in optional_hosts and answer.unreachable:
-            continue
-        if host in optional_hosts and host in state.kept_out and answer.actions is None:
-            state.warnings.append(f"{host} could not write the session down: {answer.why_not}")
-            continue
-        if answer.unreachable:
-            unreachable.append(host)
+    unreachable = [host for host in state.hosts if (own := launch.answers.get(host)) and own.unreachable]
+    failures = []
+    needed = {
+        host: answer
+        for host, answer in launch.answers.items()
+        if host in state.hosts or not _may_fail(launch, host, answer)
+    }
+    for host, answer in needed.items():
+        done = part(answer) if host in state.hosts and host not in late else answer.actions
         if answer.unwritten:
             state.warnings.append(f"{host} could not write the session down: {answer.unwritten}")
-        if (answer.actions if host in optional_hosts or host in late else part(answer)) is None:
+        if done is None:
             failures.append(f"{host}: {answer.why_not}")
     if failures and len(failures) == len(unreachable) and state.asked_again < state.attempt:
         # A connection that was lost for a moment does not cost the place; what runs already is only checked.
         state.asked_again = state.attempt
         return launch.after_pause(begin(launch))
     return undo.failed(launch, failures, unreachable) if failures else None
+
+
+def _may_fail(launch: Launch, host: str, answer: SessionAnswer) -> bool:
+    """Tell whether the answer of a host without replicas holds up nothing; if it lacks its stub, that is a warning.
+
+    An unreachable one does not; a reachable one has to keep its containers out.
+    """
+    if answer.unreachable:
+        return True
+    if host in launch.state.kept_out and answer.actions is None:
+        launch.state.warnings.append(f"{host} could not write the session down: {answer.why_not}")
+        return True
+    return False
 
 
 def _started(launch: Launch) -> LaunchState:
