@@ -26,6 +26,10 @@ SHORTEST = 0.0
 """The shortest pause, in seconds: a random part of a moment (session_decide)."""
 
 
+NOT_KEPT = ("diff", "lines", "saying", "warnings")
+"""What a state says of one step alone. Ansible replaces the warnings of a registered result by objects of its own."""
+
+
 class Knew(TypedDict):
     """Fields of calls: recorded, looked, as of `calls.Hold`."""
 
@@ -42,7 +46,7 @@ class Launch:
     REFUSED = "The session cannot be launched."
 
     def __init__(self, state: State, answers: Answers, outside: Outside) -> None:
-        self.state = read_launch_state({key: state[key] for key in state if key not in ("diff", "lines", "saying")})
+        self.state = read_launch_state({key: state[key] for key in state if key not in NOT_KEPT})
         self.state.pause, self.state.warnings = None, []
         self.results: Answers = {host: answers.get(host) or {} for host in hosts_of(state)}
         if self.state.step == "look":

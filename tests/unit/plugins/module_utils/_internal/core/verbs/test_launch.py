@@ -115,6 +115,14 @@ def test_one_that_lacks_keys_or_its_place_holds_it_anew(lost: str) -> None:
     assert again.state["record"]["status"] == "RUNNING"
 
 
+def test_the_warnings_of_a_registered_state_are_not_read() -> None:
+    """Ansible from 2.19 on replaces them by objects of its own."""
+    run = Launch().until("hold")
+    run.state["warnings"] = [object()]
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+    assert run.state["warnings"] == []
+
+
 def test_what_is_handed_on_is_said_before_the_last_step_and_put_right_where_it_fails() -> None:
     run = Launch(hands_on=True).until("hold")
     assert launch.handed_on(run.state) is None
