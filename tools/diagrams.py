@@ -197,6 +197,20 @@ def _row(root: Path, path: Path, folder: Path) -> str:
 # ---- the way of a launch --------------------------------------------------------------------------------------------
 
 
+def _call_classes(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the classes of calls, each with its name on the wire and its state."""
+    for path in sorted(folder.glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            own = node.body if isinstance(node, ast.ClassDef) else []
+            given = {
+                ast.unparse(part.target): str(part.value.value)
+                for part in own
+                if isinstance(part, ast.AnnAssign) and isinstance(part.value, ast.Constant)
+            }
+            if isinstance(node, ast.ClassDef) and given.get("call"):
+                yield node.name, ": ".join(filter(None, [given["call"], given.get("state")]))
+
+
 def _imported_names(file: Path, tree: ast.Module) -> Iterator[tuple[str, Path]]:
     """Return the names that a file imports by relative paths, and what each is: a file, or a file and a name in it."""
     for node in ast.walk(tree):
@@ -224,6 +238,7 @@ class Flow:
         paths += sorted((folder / "launch_flow").glob("*.py"))
         self.trees = {path.with_suffix(""): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
         self.launch = folder / "launch"
+        self.classes = dict(_call_classes(root / VERBS.parent / "model" / "call"))
         self.names = {file: dict(_imported_names(file, tree)) for file, tree in self.trees.items()}
         self._naming: set[tuple[Path, str]] = set()
         self.functions: dict[tuple[Path, str], ast.FunctionDef] = {}
@@ -305,27 +320,25 @@ class Flow:
                 found.append(self.constant(key[0], node.args[0], bound))
         return [name for name in found if name]
 
-    def own_calls(self, key: tuple[Path, str], bound: Mapping[str, str]) -> list[str]:
-        """Return the calls to hosts that a function makes itself: a module, and the state that it is to bring about."""
-        dictionaries = {
-            ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target): node.value
-            for node in self.nodes[key]
-            if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict)
-        }
-        found = []
+    def own_calls(self, key: tuple[Path, str]) -> list[str]:
+        """Return the calls to hosts that a function makes itself: the classes of calls that it names."""
+        constants = [self._assigned(key[0], node.id) for node in self.nodes[key] if isinstance(node, ast.Name)]
+        return self._named([*self.nodes[key], *(value for value in constants if isinstance(value, ast.Call))])
+
+    def _named(self, nodes: Iterable[ast.AST]) -> list[str]:
+        """Return the calls whose classes are made in a part of the code."""
+        made = [ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)]
+        return [self.classes[name] for name in made if name in self.classes]
+
+    def given_calls(self, key: tuple[Path, str]) -> Iterator[tuple[str, list[str]]]:
+        """Yield the steps that a function has another one name, and the calls that it gives it for them."""
+        values = {ast.unparse(node.targets[0]): node.value for node in self.nodes[key] if isinstance(node, ast.Assign)}
         for node in self.nodes[key]:
-            if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "call" and node.args):
-                continue
-            given: ast.AST | None = node.args[2] if len(node.args) > 2 else None
-            if isinstance(given, ast.Name):
-                given = dictionaries.get(given.id) or self._assigned(key[0], given.id)
-            state = None
-            if isinstance(given, ast.Dict):
-                values = {ast.unparse(name): value for name, value in zip(given.keys, given.values) if name}
-                state = self.constant(key[0], values.get("'state'"), bound)
-            module = self.constant(key[0], node.args[0], bound)
-            found.append(f"{module}: {state}" if state else str(module))
-        return found
+            words = node.args if isinstance(node, ast.Call) else []
+            names = [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+            value = values.get(words[-1].id) if words and isinstance(words[-1], ast.Name) else None
+            if names and value is not None:
+                yield names[0], self._named(ast.walk(value))
 
     def _assigned(self, file: Path, name: str) -> ast.AST | None:
         """Return the value of a constant of a file."""
@@ -364,13 +377,8 @@ class Flow:
             if repr((one, given)) in seen:
                 continue
             seen.add(repr((one, given)))
-            found += self.own_calls(one, given)
+            found += self.own_calls(one)
             todo += [(other, more) for other, more in self.used(one, given) if other not in self._naming]
-            for node in self.nodes[one]:
-                # Of a step of another name only the calls: `look_step(...)["calls"]`.
-                if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
-                    other_step = self.resolve(one[0], node.value.func)
-                    found += self.own_calls(other_step, {}) if other_step else []
         return found
 
     def steps(self) -> list[Step]:
@@ -393,9 +401,12 @@ class Flow:
             for helper, bound in [(key, {}), *self.used(key, {})]:
                 for name in self.own_steps(helper, bound):
                     if name in steps and (helper == key or bound):
-                        own = self.own_calls(helper, bound) if helper != key else self.calls(key, bound)
+                        own = self.own_calls(helper) if helper != key else self.calls(key, bound)
                         steps[name].calls = list(dict.fromkeys([*steps[name].calls, *own]))
                         steps[name].file = steps[name].file or key[0].name
+            for name, given in self.given_calls(key):
+                if name in steps:
+                    steps[name].calls = list(dict.fromkeys([*steps[name].calls, *given]))
         return list(steps.values())
 
 
