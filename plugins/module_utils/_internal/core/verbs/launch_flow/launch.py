@@ -27,7 +27,10 @@ SHORTEST = 0.0
 
 
 NOT_KEPT = ("diff", "lines", "saying", "warnings")
-"""Keys of a state that concern one step alone. Ansible replaces the warnings of a registered result by objects of its own."""
+"""Keys of a state that concern one step alone.
+
+Of these Ansible replaces the warnings, in a registered result, by objects of its own.
+"""
 
 
 class Knew(TypedDict):
