@@ -27,10 +27,7 @@ SHORTEST = 0.0
 
 
 NOT_KEPT = ("diff", "lines", "saying", "warnings")
-"""Keys of a state that concern one step alone.
-
-Of these Ansible replaces the warnings, in a registered result, by objects of its own.
-"""
+"""Keys of a state for one step only. In a registered result, Ansible stores the warnings as objects."""
 
 
 class Knew(TypedDict):
