@@ -15,9 +15,7 @@ from .calls import ImageTransfer, WantedImage
 from .claims import Allocatable, Claim
 from .decode import OPTIONAL, decode_known, encode
 from .record import Record
-
-Plain = dict[str, Any]
-"""Plain data that a launch only passes on: from the decision to hosts, or from one step to a later one."""
+from .verb_state import Plain, VerbState
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,7 @@ class Wanted:
     excluded_hosts: list[str] = field(default_factory=list)
     recreate: bool = False
     wait: bool = False
-    wait_seconds: float = 0
+    wait_seconds: int = 0
     min_size: Optional[int] = None
     replaces: bool = False
     displaced: dict[str, str] = field(default_factory=dict)
@@ -199,10 +197,9 @@ class Decision:
     facts. name_hosts: those among them that know who has the name. fresh: whether nothing of it runs. replaces: whether
     it takes the place of another session. hosts: of the new replicas. fetches: those without an image that they need.
     images: of `rules.images.Need`. archive: ids of images that the controller has. claims: by host. change: of a
-    running session.
-    name_claim: what name hosts hold. launchers, changing: runs at work on this name, by host. grows_later: whether it
-    runs and waits to grow. record: with its plan. pending: if it waits. report: for people. cleanup_actions: of
-    cluster.group, if parts without an owner go first.
+    running session. name_claim: what name hosts hold. launchers, changing: runs at work on this name, by host.
+    grows_later: whether it runs and waits to grow. record: with its plan. pending: if it waits. report: for people.
+    cleanup_actions: of cluster.group, if parts without an owner go first.
     """
 
     status: str = ""
@@ -232,14 +229,14 @@ NOTHING = Wanted("", "", [], [], [], {}, False, "")
 
 
 @dataclass
-class LaunchState(Decision):
+class LaunchState(VerbState, Decision):
     """All that a launch knows between two steps. A step changes it, and names the next one.
 
-    step, title, then, calls, pause: of every verb's state (verbs.verb); pause: seconds, 0 for the shortest, None for
-    none. lines, saying: what is shown before the step, under which title. failure, diff, outcome: how it ended.
+    pause: seconds before the next decision, 0 for the shortest, None for none. lines, saying: what is shown before the
+    step, under which title. diff, outcome: how it ended.
 
-    Given at the start: request; known: hosts of the resource group; known_unreachable, left_out: those among them that
-    cannot be asked; attempts: how often it plans; from_queue, regenerate_keys, hands_on; wait_until: by the
+    Given at the start: request; known: hosts of the resource group; known_unreachable: those among them that cannot be
+    asked; attempts: how often it plans; from_queue, regenerate_keys, hands_on; wait_until: by the
     controller's clock.
 
     As far as it is: attempt, rounds: how often it has planned and waited. asked_again: the attempt in which a host was
@@ -251,7 +248,7 @@ class LaunchState(Decision):
     runs. waits: the record with which it waits. since: when a step with images began. images_so_far, loaded, served,
     missing, completed: of the distribution of images. failed_record: what is kept of a session that failed.
     after_removal: the step that follows one. displaced, avoid, given_up, before_loss, restores, changes: of
-    `planning.launch.Wish`.
+    `planning.planner.Wish`.
 
     From the group's facts: losses, unreachable_hosts, recorded, looked, host_names, signatures, image_facts,
     stub_hosts, kept_out, statuses, public_keys. warnings: for people.
@@ -260,20 +257,14 @@ class LaunchState(Decision):
     request: Wanted = NOTHING
     known: list[str] = field(default_factory=list)
     verb: str = "launch"
-    step: str = ""
-    title: str = ""
-    then: str = ""
-    calls: list[Plain] = field(default_factory=list)
     pause: Optional[float] = None
     lines: list[str] = field(default_factory=list, metadata=OPTIONAL)
     saying: str = field(default="", metadata=OPTIONAL)
-    failure: str = field(default="", metadata=OPTIONAL)
     diff: Optional[Plain] = field(default=None, metadata=OPTIONAL)
     outcome: Optional[Outcome] = field(default=None, metadata=OPTIONAL)
     warnings: list[str] = field(default_factory=list)
 
     known_unreachable: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list, metadata=OPTIONAL)
     attempts: int = 20
     from_queue: bool = False
     regenerate_keys: bool = False

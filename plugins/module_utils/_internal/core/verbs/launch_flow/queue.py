@@ -85,7 +85,7 @@ def after_queue(launch: Launch) -> LaunchState:
     if state.wait_until <= now:
         state.hands_on = False  # the result for the workflow is right: it waits
         return launch.fail(
-            f"Session {state.session_name} got no room within {request.wait_seconds:g} seconds "
+            f"Session {state.session_name} got no room within {request.wait_seconds} seconds "
             "(session_wait_seconds); it stays in the queue.",
             *state.report,
         )

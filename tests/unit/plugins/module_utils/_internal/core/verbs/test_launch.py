@@ -814,13 +814,16 @@ def test_who_has_waited_looks_at_all_hosts_where_not_all_have_answered(answer: d
     assert run.answer().step == "look"
 
 
-def test_who_has_waited_for_too_long_fails_and_stays_in_the_queue() -> None:
-    run = full(wait=100)
+@pytest.mark.parametrize("seconds", [100, 12345678])
+def test_who_has_waited_for_too_long_fails_and_stays_in_the_queue(seconds: int) -> None:
+    run = full(wait=seconds)
     run.state["request"]["request"] = request(cpus="1.5").to_dict()
     run.until("queue")
-    run.now += 100
+    run.now += seconds
     assert run.answer().step == ""
-    assert "got no room within 100 seconds (session_wait_seconds); it stays in the queue." in run.state["failure"]
+    assert (
+        f"got no room within {seconds} seconds (session_wait_seconds); it stays in the queue." in run.state["failure"]
+    )
 
 
 def test_in_check_mode_nobody_waits() -> None:
