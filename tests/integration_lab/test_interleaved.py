@@ -86,11 +86,12 @@ def test_an_old_judgement_neither_removes_what_is_new_nor_puts_back_what_is_gone
     kill_a_launch({**LATE, **short}, moment, tmp_path)
     script("n2", "sleep 15.2")
     run = interleaved("judged_before")
-    (removals,) = run.of("Say what was judged")[0]["values"]["msg"]
-    # Until it starts, the record of a session from the queue stays as it is: PENDING.
-    assert (removals["n2"]["keep_record"], removals["n2"]["undo"]) == (True, False)
-    # The others leased the name, and that has run out.
-    assert set(removals) == set(HOSTS)
+    (removal,) = run.of("Say what was judged")[0]["values"]["msg"]
+    # Until it starts, the record of a session from the queue stays as it is: PENDING. The others leased the name, and
+    # that has run out. What is the same for all of them stands once, and what is the default does not stand there.
+    assert set(removal["hosts"]) == set(HOSTS)
+    asked_of_n2 = {**removal["arguments"], **removal["hosts"]["n2"]}
+    assert (asked_of_n2["keep_record"], asked_of_n2.get("undo", False)) == (True, False)
     assert record("late")["status"] == "RUNNING"
     assert on("n2", "docker", "inspect", "-f", "{{.State.Running}}", "late-main1").strip() == "true"
     assert "late" in on("n2", "cat", f"{STATE}/ledger.json")
