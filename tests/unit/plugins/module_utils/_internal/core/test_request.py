@@ -259,37 +259,51 @@ def test_roles_inherit_and_override():
     assert parse(roles=text) == parse(size=3, mode="multi-node")
 
 
-def test_all_problems_are_reported_together():
+def test_all_problems_are_reported_together_with_what_is_allowed():
     found = problems(
         name="-no-",
+        image="a; b",
         size=0,
         mode="multinode",
         cpus=float("nan"),
         memory="1x",
+        shm_size="12 parsecs",
         policy="best",
         mounts=["./data:/data"],
-        env={"RANK": "1"},
-        ports=[0],
-        command="'",
+        env="A=1\nRANK=1",
+        ports=["70000:80", "http"],
+        command="echo 'open",
         priority="high",
         master_port=0,
         frobnicate=1,
+        authorized_keys="~/.ssh/id_ed25519.pub",
     )
-    assert set(found) == {
-        "session_name",
-        "session_size",
-        "session_mode",
-        "session_cpus",
-        "session_memory",
-        "session_policy",
-        "session_mounts[0].source",
-        "session_env.RANK",
-        "session_ports[0].container_port",
-        "session_command",
-        "session_priority",
-        "session_master_port",
-        "session_frobnicate",
+    wanted = {
+        "session_name": "RFC 1123",
+        "session_image": "debian:12",
+        "session_size": "whole number from 1 to 4096",
+        "session_mode": "single-node, multi-node",
+        "session_cpus": "4, 0.5 or 500m",
+        "session_memory": "4g, 512MiB or 1Gi",
+        "session_shm_size": "4g, 512MiB or 1Gi",
+        "session_policy": "pack, spread, inventory",
+        "session_mounts[0].source": "absolute",
+        "session_env.RANK": "another name",
+        "session_ports[0].host_port": "from 1 to 65535",
+        "session_ports[1]": "host_port:port",
+        "session_command": "quotes",
+        "session_priority": "whole number",
+        "session_master_port": "from 1 to 65535",
+        "session_frobnicate": "Known are session_name",
+        "session_authorized_keys[0]": "as a file ending in .pub holds it",
     }
+    assert {variable: wanted.get(variable) in message for variable, message in found.items()} == dict.fromkeys(
+        wanted, True
+    )
+    assert "at most 40" in problems(name="b" * 41)["session_name"]
+    assert "same name" in problems(roles=[{"name": "main"}, {"name": "main"}])["session_roles[1].name"]
+    assert "same target" in problems(mounts=["/a:/b", "/c:/b/"])["session_mounts[1].target"]
+    assert "published twice" in problems(ports="8080:80,8080:81")["session_ports[1]"]
 
 
 def each(*values: object) -> tuple[object, ...]:
