@@ -20,8 +20,7 @@ description:
   - A second interruption also ends the clean-up. The resources are then held until their lease ends, as they are after
     SIGKILL, which no process can handle.
   - Without a running launch, and in check mode, this callback has no effect.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 requirements:
   - named in C(callbacks_enabled) of C(ansible.cfg), or in E(ANSIBLE_CALLBACKS_ENABLED)
 """

@@ -24,8 +24,7 @@ description:
     every ten seconds. Colours are not used.
   - Nothing is shown under ansible-runner and therefore under AWX, although there is a terminal.
   - A fault in the display ends only the display.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 requirements:
   - named in C(callbacks_enabled) of C(ansible.cfg), or in E(ANSIBLE_CALLBACKS_ENABLED)
 options:

@@ -24,8 +24,7 @@ description:
     each replica.
   - C(become) of a task is applied in the replica, where it works only without a password. O(container_user) does not
     need any program in the image.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 options:
   container:
     description: Name of the replica's container.

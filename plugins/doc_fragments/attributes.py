@@ -15,8 +15,10 @@ options: {}
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying the target.
+    support: full
   diff_mode:
     description: Will return details on what has changed (or needs changing in C(check_mode)), when in diff mode.
+    support: full
   platform:
     description: Target OS/families that can be operated against.
     platforms: linux
@@ -57,6 +59,18 @@ options:
       - When the facts of this host were collected, in seconds since its boot. Sessions that were torn down since then
         are not restored.
     type: float
+"""
+
+    LAB = r"""
+options:
+  lab:
+    description: Name of the lab.
+    type: str
+    required: true
+  directory:
+    description: Absolute path of the lab's state directory.
+    type: path
+    required: true
 """
 
     # The mark is this note and not a leading underscore in the name: validate-modules of ansible-core 2.16 takes such a

@@ -15,8 +15,7 @@ DOCUMENTATION = r"""
 name: plan_preview
 short_description: Return as data what a launch in check mode would have done
 version_added: 1.0.0
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 description:
   - Combines the plan of a launch with the changes that the hosts reported.
   - Environment variables of the user and options of volume drivers are returned as names only.

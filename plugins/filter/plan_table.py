@@ -22,8 +22,7 @@ DOCUMENTATION = r"""
 name: plan_table
 short_description: Show what a launch would do as lines of text
 version_added: 1.0.0
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 description:
   - Returns the report of the launch, then the replicas with their hosts, the network, the changes on each host, and the
     variables of the replicas.

@@ -18,8 +18,7 @@ DOCUMENTATION = r"""
 name: scrape_targets
 short_description: List what Prometheus can scrape inside sessions
 version_added: 1.0.0
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 description:
   - Returns the ports of exporters inside running sessions, in the format of Prometheus' C(file_sd_configs), each with
     the labels C(session), C(replica), C(role), C(owner), C(host) and C(port), the port inside the replica.

@@ -15,8 +15,7 @@ DOCUMENTATION = r"""
 name: status_page
 short_description: Show a resource group as one HTML page
 version_added: 1.0.0
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 description:
   - Returns a page with a drawing of hosts, networks and replicas, and the full state of each session.
   - The page works without a network or other files, and every value in it is escaped.

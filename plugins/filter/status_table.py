@@ -20,8 +20,7 @@ DOCUMENTATION = r"""
 name: status_table
 short_description: Show a resource group as tables for a terminal
 version_added: 1.0.0
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 description:
   - Returns lines with a table of sessions, one of replicas, one of hosts, the queue with the reason why each session
     waits, and what needs attention.

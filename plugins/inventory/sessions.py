@@ -30,8 +30,7 @@ description:
     C(cluster_compute_status). Environment variables of replicas are not among them.
   - C(ansible_become) is false for every replica, whatever the site sets. O(compose) can change it.
   - No option of the command line that reads this inventory reaches the hosts, not even extra variables.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - constructed
   - inventory_cache

@@ -17,17 +17,11 @@ description:
     second run of the same release therefore changes nothing.
   - This module does not start the program. The role P(cluster_compute.session.prepare_hosts#role) installs the services
     that do.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
   - cluster_compute.session.attributes.state_directory
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
 options:
   state:
     description:

@@ -12,17 +12,11 @@ version_added: 1.0.0
 description:
   - A drained host accepts no new sessions. Sessions that run there continue and are still repaired. The host stores
     this state itself, so it applies to all controllers, whatever name they use for the host.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
   - cluster_compute.session.attributes.state_directory
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
 options:
   state:
     description:

@@ -18,16 +18,10 @@ description:
   - Packets that arrive on the interface to the other hosts pass, and so do packets that stay on the bridge of their
     session. In addition, each session has its own rules on its hosts.
   - The rules are restored at boot, before Docker Engine starts, and by every repair.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
 options:
   state:
     description:

@@ -15,17 +15,11 @@ description:
   - Next to the identity is a digest of the identifiers that the firmware gives the machine. If it no longer matches,
     the disk was copied or moved. The host is then not used, and this module fails and explains what to do.
   - An existing identity is kept, and a new name is added to it.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
   - cluster_compute.session.attributes.state_directory
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
 options:
   host:
     description:

@@ -16,11 +16,10 @@ description:
     the reason. The module does not fail.
   - Ansible does not show the result, because it contains the records of all sessions with the values of their
     variables. Register the result to use it.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.state_directory
 options:
   session_name:

@@ -16,16 +16,10 @@ description:
   - This module raises the limits of the table, C(net.ipv4.neigh.default.gc_thresh1) to C(gc_thresh3), and those of
     IPv6. It sets them immediately, and with a file in C(/etc/sysctl.d) at each boot. It never lowers a limit.
   - A host without these settings, because it is a network namespace of another host, is not changed.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
 options:
   max_replicas:
     description:

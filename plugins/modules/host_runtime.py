@@ -17,16 +17,10 @@ description:
     C(--config-file). Other settings in the file are kept. The engine reloads the file without a restart. If it rejects
     the file, the earlier content is restored.
   - Other containers are not changed, and still use the engine's default runtime.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
 options:
   state:
     description:

@@ -15,6 +15,7 @@ description:
   - The same recipe and the same package versions give the same image. A finished archive stays in the cache directory.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
+  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
 options:
   cache:
@@ -97,13 +98,6 @@ options:
 requirements:
   - mmdebstrap
   - util-linux
-attributes:
-  check_mode:
-    description: Can run in check mode and report what it would change.
-    support: full
-  diff_mode:
-    description: Shows what it changes as a difference.
-    support: full
 seealso:
   - module: cluster_compute.session.lab_image
 """

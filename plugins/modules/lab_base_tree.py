@@ -16,6 +16,7 @@ description:
   - A complete tree is never changed. Another recipe gives another tree.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
+  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
 options:
   cache:
@@ -43,13 +44,6 @@ options:
 requirements:
   - mmdebstrap
   - util-linux
-attributes:
-  check_mode:
-    description: Can run in check mode and report what it would change.
-    support: full
-  diff_mode:
-    description: Shows what it changes as a difference.
-    support: full
 seealso:
   - module: cluster_compute.session.lab_host
 """

@@ -18,16 +18,10 @@ description:
   - The module runs on the machine that carries the lab.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.lab
   - cluster_compute.session.attributes.private
 options:
-  lab:
-    description: Name of the lab.
-    type: str
-    required: true
-  directory:
-    description: Absolute path of the lab's state directory.
-    type: path
-    required: true
   name:
     description: Name of the host.
     type: str
@@ -68,13 +62,6 @@ options:
 requirements:
   - iproute2
   - openssh-client
-attributes:
-  check_mode:
-    description: Can run in check mode and report what it would change.
-    support: full
-  diff_mode:
-    description: Shows what it changes as a difference.
-    support: full
 seealso:
   - module: cluster_compute.session.lab_base_tree
   - module: cluster_compute.session.lab_network

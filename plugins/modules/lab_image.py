@@ -13,6 +13,7 @@ description:
   - Loads an archive on the host. Does nothing if the engine already has an image with this name and recipe.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
+  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
 options:
   name:
@@ -27,13 +28,6 @@ options:
     description: Path of the archive on the host.
     type: path
     required: true
-attributes:
-  check_mode:
-    description: Can run in check mode and report what it would change.
-    support: full
-  diff_mode:
-    description: Shows what it changes as a difference.
-    support: full
 seealso:
   - module: cluster_compute.session.image_archive
 """

@@ -15,26 +15,12 @@ description:
   - Waits for a run of the same lab that is still in progress. The cache of base trees and images is kept.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.lab
   - cluster_compute.session.attributes.private
-options:
-  lab:
-    description: Name of the lab.
-    type: str
-    required: true
-  directory:
-    description: Absolute path of the lab's state directory.
-    type: path
-    required: true
 requirements:
   - iproute2
   - iptables
-attributes:
-  check_mode:
-    description: Can run in check mode and report what it would change.
-    support: full
-  diff_mode:
-    description: Shows what it changes as a difference.
-    support: full
 seealso:
   - module: cluster_compute.session.lab_host
 """

@@ -11,8 +11,7 @@ short_description: Run a command in a replica
 version_added: 1.0.0
 description:
   - Runs one command, without a shell, in a running replica of a session on this host, as the image's user.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.state_directory

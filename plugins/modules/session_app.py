@@ -15,8 +15,7 @@ description:
   - With O(state=closed), ends one app or all apps of the session.
   - The app's token is created on the host and is not in the result. The action plugin writes it to O(answer_file) on
     the controller, together with the command that the owner runs and the address that the owner opens.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private

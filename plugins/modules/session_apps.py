@@ -12,11 +12,10 @@ version_added: 1.0.0
 description:
   - Reads C(app), C(app_directory) and the site's table C(session_apps), and reports everything that is wrong with them.
   - Runs on the controller and changes nothing.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
 options:
   only:

@@ -15,11 +15,10 @@ description:
   - If the verb has to try again, the module first pauses for a short random time.
   - Fails if the verb has failed, and reports everything that is wrong.
   - Runs on the controller and changes nothing.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
 options:
   verb:

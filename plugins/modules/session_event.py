@@ -14,11 +14,10 @@ description:
     to the receiver in C(cluster_compute_events). Does neither in check mode.
   - Fails if the value of C(cluster_compute_events) does not name a receiver.
   - Runs on the controller and changes nothing.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
 options:
   verb:

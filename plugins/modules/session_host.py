@@ -48,8 +48,7 @@ description:
   - With O(state=absent), removes all parts of the session on this host, however much of it is left. They are found by
     labels, link aliases and stored state. Data directories and named volumes are kept. The output of the replicas is
     kept for some days.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private

@@ -14,11 +14,10 @@ description:
   - Environment variables and options of volume drivers are returned as names only, never with their values.
   - Amounts of CPU are in thousandths, amounts of memory in bytes.
   - Runs on the controller and changes nothing. The role C(info) collects the facts of the hosts and calls it.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes
 options:
   hosts:
     description:

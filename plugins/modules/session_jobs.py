@@ -13,11 +13,10 @@ description:
   - Reads the variables whose names begin with C(job_) and reports everything that is wrong with them. The values of
     C(job_env) are not returned. They are read again when the command starts.
   - Runs on the controller and changes nothing.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
 seealso:
   - module: cluster_compute.session.session_output

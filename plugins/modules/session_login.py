@@ -14,11 +14,10 @@ description:
     replica and, through it, to every other replica.
   - Fails if the session does not exist, waits, has ended, or was launched without C(session_authorized_keys).
   - Runs on the controller and changes nothing.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
 options:
   hosts:

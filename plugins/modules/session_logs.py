@@ -15,8 +15,7 @@ description:
   - With O(state=shown), sorts the output that the hosts of C(logs_state) have read (C(logs_answer)) by time and shows
     it. Also saves it if that was requested.
   - Runs on the controller.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private

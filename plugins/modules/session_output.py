@@ -15,8 +15,7 @@ description:
     removed since. With O(follow_seconds), continues for that time and shows new lines as they arrive.
   - With O(state=pruned), removes output whose retention time is over, and leftovers of ended runs that tested the
     engine or examined an image.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private

@@ -13,11 +13,10 @@ description:
   - Reads the request from all Ansible variables whose names begin with C(session_), checks it, and reports everything
     that is wrong with it at once.
   - Runs on the controller and changes nothing.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
-  - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes
 options:
   only:
     description:

@@ -13,16 +13,10 @@ description:
   - Reads the state that M(cluster_compute.session.session_decide) returned from the variable of the verb, for example
     C(launch_state), and makes the calls that it names for this host, in order. Stops after the first call that fails.
   - A host that has nothing to do is skipped.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
 options:
   verb:
     description:

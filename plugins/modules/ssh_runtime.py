@@ -17,16 +17,10 @@ description:
     it.
   - The role C(prepare_hosts) runs it. Run that role again after an update of OpenSSH or one of its libraries, to update
     the directory.
-author:
-  - The cluster_compute.session authors (@cluster-compute)
+author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
 requirements:
   - dpkg, apt
   - patchelf
