@@ -219,7 +219,7 @@ class ActionModule(ActionBase):
             scope=read_scope(task_vars, reader(self._templar)),
         )
 
-    def _result(self, state: State, arguments: Mapping[str, Any], event: dict[str, Any] | None) -> dict[str, Any]:
+    def _result(self, state: State, arguments: Mapping[str, Any], event: events.Event | None) -> dict[str, Any]:
         handing = HANDING.get(arguments["verb"])
         if "failure" in state and not state["step"]:
             shown = {"diff": state["diff"]} if "diff" in state else {}
@@ -239,7 +239,7 @@ class ActionModule(ActionBase):
         return result if "diff" in result else not_shown(result)
 
 
-def _artifact(handing: HandingVerb | None, state: State, event: Mapping[str, Any] | None) -> dict[str, object]:
+def _artifact(handing: HandingVerb | None, state: State, event: events.Event | None) -> dict[str, object]:
     """Return the variables that a verb hands on to later jobs of a workflow."""
     if handing is None:
         return {} if event is None else {EVENT: event}

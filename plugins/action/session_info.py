@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import EVERYBODY
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import CoreError
@@ -48,8 +49,4 @@ class ActionModule(ActionBase):
         except CoreError as error:
             return {"failed": True, "msg": f"Nothing can be said of the sessions.\n{error}"}
         name = arguments["session_name"]
-        if name:
-            found["sessions"] = [session for session in found["sessions"] if session["name"] == name]
-            for key in ("pending", "waiting_elsewhere"):
-                found[key] = [entry for entry in found[key] if entry["session_name"] == name]
-        return {"changed": False, "overview": found}
+        return {"changed": False, "overview": encode(found.only(name) if name else found)}

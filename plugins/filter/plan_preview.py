@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.preview import preview
 
 DOCUMENTATION = r"""
@@ -42,9 +43,9 @@ _value:
 """
 
 
-def plan_preview(state: Mapping[str, Any]) -> dict[str, Any]:
+def plan_preview(state: Mapping[str, Any]) -> Any:
     """Return what the launch with the last state *state* would have done."""
-    return preview(state, state["outcome"]["report"], state["done"])
+    return encode(preview(state, state["outcome"]["report"], state["done"]))
 
 
 class FilterModule:

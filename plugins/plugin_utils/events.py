@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..module_utils._internal.core.model.decode import encode
 from ..module_utils._internal.core.model.record import DEFAULT_GROUP
 from ..module_utils._internal.core.show import events
 from . import event_sender
@@ -27,14 +28,15 @@ def read_receiver(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) 
 
 
 def send(
-    receiver: events.Receiver, event: Mapping[str, Any], task_vars: Mapping[str, Any], template: Callable[[Any], Any]
+    receiver: events.Receiver, event: events.Event, task_vars: Mapping[str, Any], template: Callable[[Any], Any]
 ) -> None:
     """Start to send an event, and return at once."""
     group = str(template(task_vars.get("session_resource_group")) or DEFAULT_GROUP)
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    event_sender.send(receiver.url, receiver.token, events.cloud_event(event, str(uuid.uuid4()), now, group))
+    sent = events.cloud_event(event, str(uuid.uuid4()), now, group)
+    event_sender.send(receiver.url, receiver.token, encode(sent))
 
 
 def handed_on(artifacts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a result has to contain so that later jobs get *artifacts*, as set_stats does it."""
-    return {"ansible_stats": {"data": dict(artifacts), "per_host": False, "aggregate": False}}
+    return {"ansible_stats": {"data": encode(artifacts), "per_host": False, "aggregate": False}}

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..module_utils._internal.core.cluster.group import SITE_VARIABLES, GroupFacts, pick, waiting_of
@@ -17,7 +18,7 @@ from ..module_utils._internal.core.rules.placement import Host
 from ..module_utils._internal.core.rules.queue import schedule_queue
 from ..module_utils._internal.core.rules.scope import Scope
 from ..module_utils._internal.core.rules.site import Settings
-from ..module_utils._internal.core.show.overview import overview
+from ..module_utils._internal.core.show.overview import Overview, overview
 from ..module_utils._internal.core.values.errors import InvalidInput
 
 
@@ -28,7 +29,7 @@ def read_overview(
     own: Mapping[str, Any],
     groups: Mapping[str, Sequence[str]],
     asker: Asker,
-) -> dict[str, Any]:
+) -> Overview:
     """Return the overview of a resource group.
 
     results: registered results of host_info with whole records, by host in inventory order. hostvars: Ansible's. own:
@@ -50,4 +51,4 @@ def read_overview(
             continue
     entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     found = overview(resource_group, group, cluster, entries, shares, asker)
-    return {**found, "findings": [*found["findings"], *problems]}
+    return replace(found, findings=[*found.findings, *problems])

@@ -173,7 +173,7 @@ class Group:
         known = list(self.inventory)
         entries = schedule_queue(waiting, self._hosts(), (), known)
         group = GroupFacts(typed(self.facts), self.why_missing, known, [*self.why_missing], self.inventory)
-        return overview("cluster_compute_hosts", group, cluster, entries, asker=ADMIN)
+        return dict(encode(overview("cluster_compute_hosts", group, cluster, entries, asker=ADMIN)))
 
     def _request(self, variables: dict[str, Any]) -> tuple[Request, str]:
         self.number += 1

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.events import (
     cloud_event,
     happened,
@@ -90,7 +91,7 @@ def test_the_process_ends_as_soon_as_it_was_received(receiver: Receiver) -> None
 def test_an_event_in_any_script_takes_less_than_a_pipe_holds_and_arrives(receiver: Receiver) -> None:
     found = happened("teardown", {"session_name": "train", "report": ["\U0001f600" * 999] * 99})
     assert found is not None
-    event = cloud_event(found, "i", "t", "g")
+    event = encode(cloud_event(found, "i", "t", "g"))
     question = event_sender.packed(receiver.url, "", event)
     assert len(question) < 2**16
     receiver.received.append(({}, None))

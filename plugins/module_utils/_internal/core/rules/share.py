@@ -128,6 +128,15 @@ def after_look(
 
 
 @dataclass(frozen=True)
+class Share:
+    """An owner's part of all use, in percent, and the use, in CPU seconds."""
+
+    owner: str
+    percent: Optional[int]
+    use: int
+
+
+@dataclass(frozen=True)
 class Shares:
     """The shares of a resource group's owners. use: recent CPU seconds, by owner; empty if there are no shares."""
 
@@ -160,7 +169,7 @@ class Shares:
         total = sum(self.use.values())
         return round(100 * self.use.get(owner, 0.0) / total) if total else 0
 
-    def table(self) -> list[dict[str, Any]]:
-        """Return the owners, those with most use first: ``owner``, ``percent``, ``use`` in CPU seconds."""
+    def table(self) -> list[Share]:
+        """Return the owners, those with most use first."""
         owners = sorted(self.use, key=lambda owner: (-self.use[owner], owner))
-        return [{"owner": owner, "percent": self.percent(owner), "use": round(self.use[owner])} for owner in owners]
+        return [Share(owner, self.percent(owner), round(self.use[owner])) for owner in owners]

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..model.answers import DrainAnswer
+from ..model.decode import OPTIONAL
 from ..model.record import ERROR, PENDING, RUNNING
 from ..rules.access import shown_lines
 from ..values.errors import InvalidInput, printable
@@ -64,25 +65,44 @@ def _host_of(url: str) -> str:
         return ""
 
 
-def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what a finished verb has done; None if nothing happened that anybody would act on.
+@dataclass(frozen=True)
+class Event:
+    """What a finished verb has done.
 
     verb, outcome: which verb it was and how it ended. session: its name, empty if there were several. status: of the
     session after a launch, of the job after run_job. sessions: outcomes of those that were launched from the queue, by
     name. report: lines, without commands and output of sessions' programs: both can contain secrets.
     """
+
+    verb: str
+    outcome: str
+    session: str
+    status: str
+    sessions: Mapping[str, str]
+    report: Sequence[str]
+
+
+@dataclass(frozen=True)
+class DrainEvent(Event):
+    """What `DRAIN` or `UNDRAIN` has done. hosts: the names of the sessions that hold a place on each that answered."""
+
+    hosts: Mapping[str, Sequence[str]]
+
+
+def happened(verb: str, state: Mapping[str, Any]) -> Event | None:
+    """Return what a finished verb has done; None if nothing happened that anybody would act on."""
     if verb not in VERBS:
         return None  # it changes nothing
     found = _End(FAILED, [state["failure"]]) if "failure" in state else _ENDS[verb](state)
     if found is None:
         return None
     session = str(state.get("session_name") or "")
-    return _data(verb, found.outcome, found.report, session, found.status, found.sessions)
+    return Event(verb, found.outcome, session, found.status, found.sessions, _lines(found.report))
 
 
 @dataclass(frozen=True)
 class _End:
-    """How a verb ended, as `happened` returns it."""
+    """How a verb ended, as `happened` reads it."""
 
     outcome: str
     report: Sequence[object]
@@ -133,11 +153,10 @@ _ENDS: Mapping[str, Callable[[Mapping[str, Any]], _End | None]] = {
 
 def drained(
     verb: str, answers: Mapping[str, DrainAnswer], wait_seconds: int, failures: Sequence[str] = ()
-) -> tuple[dict[str, Any], list[str]]:
-    """Return what `DRAIN` or `UNDRAIN` has done, in the form of `happened`, and why it failed, if it did.
+) -> tuple[DrainEvent, list[str]]:
+    """Return what `DRAIN` or `UNDRAIN` has done, and why it failed, if it did.
 
-    answers: of the named hosts. wait_seconds: for which they waited to be empty. failures: other problems. The result
-    has ``hosts`` as well: by host that answered, the names of the sessions that hold a place there.
+    answers: of the named hosts. wait_seconds: for which they waited to be empty. failures: other problems.
     """
     why, left = list(failures), MOST_SESSIONS
     hosts: dict[str, list[str]] = {}
@@ -149,7 +168,7 @@ def drained(
             left -= len(hosts[host])
     is_left = verb == DRAIN and any(answer.sessions for answer in answers.values())
     outcome = FAILED if why else WAITING if is_left else SUCCEEDED
-    return {**_data(verb, outcome, why), "hosts": hosts}, why
+    return DrainEvent(verb, outcome, "", "", {}, _lines(why), hosts), why
 
 
 def _drain_problem(verb: str, host: str, answer: DrainAnswer, wait_seconds: int) -> str:
@@ -165,23 +184,9 @@ def _drain_problem(verb: str, host: str, answer: DrainAnswer, wait_seconds: int)
     return ""
 
 
-def _data(
-    verb: str,
-    outcome: str,
-    report: Sequence[object],
-    session: str = "",
-    status: str = "",
-    sessions: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+def _lines(report: Iterable[object]) -> list[str]:
     lines = [line for text in shown_lines(map(str, report), is_readable=False) for line in text.splitlines()]
-    return {
-        "verb": verb,
-        "outcome": outcome,
-        "session": session,
-        "status": status,
-        "sessions": dict(sessions or {}),
-        "report": [_line(line) for line in lines[:MOST_LINES]],
-    }
+    return [_line(line) for line in lines[:MOST_LINES]]
 
 
 def _line(text: object) -> str:
@@ -189,15 +194,21 @@ def _line(text: object) -> str:
     return shown if len(shown) <= LONGEST_LINE else f"{shown[: LONGEST_LINE - 1]}…"
 
 
-def cloud_event(found: Mapping[str, Any], event_id: str, time: str, resource_group: str) -> dict[str, Any]:
-    """Return the event to send. event_id: a UUID of its own. time: in the form of RFC 3339."""
-    return {
-        "specversion": "1.0",
-        "id": event_id,
-        "source": f"/cluster_compute/{resource_group}",
-        "type": f"{TYPE}.{found['verb']}.{found['outcome']}",
-        "time": time,
-        **({"subject": found["session"]} if found["session"] else {}),
-        "datacontenttype": "application/json",
-        "data": dict(found),
-    }
+@dataclass(frozen=True)
+class CloudEvent:
+    """An event to send. id: a UUID of its own. time: in the form of RFC 3339."""
+
+    id: str
+    source: str
+    type: str
+    time: str
+    subject: str = field(metadata=OPTIONAL)
+    data: Event
+    specversion: str = "1.0"
+    datacontenttype: str = "application/json"
+
+
+def cloud_event(found: Event, event_id: str, time: str, resource_group: str) -> CloudEvent:
+    """Return the event to send."""
+    source, kind = f"/cluster_compute/{resource_group}", f"{TYPE}.{found.verb}.{found.outcome}"
+    return CloudEvent(event_id, source, kind, time, found.session, found)

@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..model.plan import Plan, read_plan
+from ..model.plan import Plan, PublishedPort, read_plan
 from ..model.record import DEFAULT_GROUP
 from ..values.table import table
 
@@ -21,40 +22,79 @@ _SHOWN = ("name", "role", "rank", "host", "address", "container", "image")
 COLUMNS = ("REPLICA", "HOST", "ADDRESS", "RANK", "STATUS")
 
 
-def artifact(state: Mapping[str, Any], status: str, report: Sequence[str]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ShownReplica:
+    """A replica that has its place."""
+
+    name: str
+    role: str
+    rank: int
+    host: str
+    address: str | None
+    container: str
+    image: str
+    image_id: str | None
+    status: str
+
+
+@dataclass
+class ShownPort(PublishedPort):
+    """A port of a replica."""
+
+    replica: str
+    host: str
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The data. None, and nothing, for what a session does not have. status: also that of each replica."""
+
+    name: str
+    status: str
+    report: Sequence[str]
+    id: str | None = None
+    owner: str | None = None
+    mode: str | None = None
+    size: int | None = None
+    hosts: Sequence[str] = ()
+    replicas: Sequence[ShownReplica] = ()
+    ports: Sequence[ShownPort] = ()
+    ssh_port: int | None = None
+
+
+def artifact(state: Mapping[str, Any], status: str, report: Sequence[str]) -> Artifact:
     """Return the data.
 
     state: the decisions of the launch: session_name, hosts, record, and pending, the record of a session that waits.
     status: of the session, and of each replica if the session has its place. report: the lines for people.
     """
-    placed = status in PLACED
-    record = state["record"] if placed else state["pending"]
-    plan = read_plan(record["plan"], forgiving=True) if placed else None
-    replicas, images = (plan.replicas, plan.images) if plan is not None else ((), {})
-    return {
-        "name": state["session_name"],
-        "id": record["id"] if record is not None else None,
-        "owner": record["owner"] if record is not None else None,
-        "status": status,
-        "mode": plan.session.mode if plan is not None else None,
-        "size": sum(role["replicas"] for role in record["request"]["roles"]) if record is not None else None,
-        "hosts": list(state["hosts"]) if placed else [],
-        "replicas": [
-            {
+    record = state["record"] if status in PLACED else state["pending"]
+    found = Artifact(state["session_name"], status, list(report))
+    if record is not None:
+        size = sum(role["replicas"] for role in record["request"]["roles"])
+        found = replace(found, id=record["id"], owner=record["owner"], size=size)
+    if status not in PLACED:
+        return found
+    plan = read_plan(record["plan"], forgiving=True)
+    return replace(
+        found,
+        mode=plan.session.mode,
+        hosts=state["hosts"],
+        replicas=[
+            ShownReplica(
                 **{key: getattr(replica, key) for key in _SHOWN},
-                "image_id": images[replica.image].ids[replica.host],
-                "status": status,
-            }
-            for replica in replicas
+                image_id=plan.images[replica.image].ids[replica.host],
+                status=status,
+            )
+            for replica in plan.replicas
         ],
-        "ports": [
-            {"replica": replica.name, "host": replica.host, **vars(port)}
-            for replica in replicas
+        ports=[
+            ShownPort(**vars(port), replica=replica.name, host=replica.host)
+            for replica in plan.replicas
             for port in replica.ports
         ],
-        "ssh_port": plan.ssh_port if plan is not None else None,
-        "report": list(report),
-    }
+        ssh_port=plan.ssh_port,
+    )
 
 
 def table_of(record: Mapping[str, Any] | None, replicas: Iterable[Mapping[str, Any]]) -> list[str]:

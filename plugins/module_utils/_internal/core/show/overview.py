@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The overview: everything that is known of a resource group now, as plain data for JSON.
+"""The overview: everything that is known of a resource group now.
 
 People and programs see it in several forms: a table, a page, an inventory, artifacts. So its keys stay the same, and
 its order is that of the inventory and of the alphabet. It contains no secrets: only the names of environment variables
@@ -11,14 +11,16 @@ and of options of volume drivers are included, and the rest according to `rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..cluster.group import GroupFacts
 from ..cluster.state import ClusterState, Removal
-from ..model.decode import encode
-from ..model.facts import Container, Corrections, HostFacts
+from ..model.facts import Container, Corrections, EngineFacts, HostFacts, Underlay
 from ..model.fields import WAIT
-from ..model.record import ENDED, Record, group_of
+from ..model.health import Drain
+from ..model.record import ENDED, HistoryEntry, Record, group_of
+from ..model.times import Limits
 from ..rules.access import EVERYBODY, Asker, shown, shown_lines
 from ..rules.admission import render_shortfall
 from ..rules.capacity import held_claims, hosts_from_facts
@@ -27,7 +29,7 @@ from ..rules.names import MOST_TIMES
 from ..rules.obstacles import render_obstacles
 from ..rules.queue import QueueEntry
 from ..rules.scope import EVERYTHING, Scope
-from ..rules.share import Shares
+from ..rules.share import Share, Shares
 from ..values.errors import InvalidInput
 from ..values.failure import Failure
 from ..values.resources import PINNED, Devices
@@ -37,10 +39,158 @@ FAILED, MISSING, UNKNOWN, PLANNED = "FAILED", "MISSING", "UNKNOWN", "PLANNED"
 itself with an exit code other than 0 or because it ran out of memory; without a container; on an unreachable host; not
 started yet."""
 
-Containers = dict[tuple[str, str], Container]
+Containers = Mapping[tuple[str, str], Container]
 """The containers of a session, by host and replica."""
 NO_SHARES = Shares()
-_SESSION = ("id", "name", "owner", "status", "revision")
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Thousandths of CPUs, bytes, replicas (None: no limit), names of accelerators and numbers of CPUs."""
+
+    cpus: int
+    memory: int
+    replicas: int | None
+    accelerators: dict[str, list[str]]
+    pinned_cpus: list[str]
+
+
+@dataclass(frozen=True)
+class WhySuspect:
+    """Why a host is avoided, without the time left: so a page without metrics changes only if something is new."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class ShownHost:
+    """A host. usable: whether its facts are known. problem: why not, or why it can take no session. sessions: names."""
+
+    name: str
+    reachable: bool
+    usable: bool
+    problem: str
+    drained: Drain | None = None
+    suspect: WhySuspect | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    engine: EngineFacts | None = None
+    underlay: Underlay | None = None
+    capacity: Amounts | None = None
+    used: Amounts | None = None
+    free: Amounts | None = None
+    sessions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ShownTimes(Limits):
+    """The limits of a session, and how much of them has passed, in seconds and in words."""
+
+    ran: int | None = None
+    idle: int | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class ShownFailure(Failure):
+    """A replica that failed, and its failure in words."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A host's report of a replica. usage: what it uses now, if that was requested."""
+
+    status: str
+    exit_code: int | None = None
+    oom_killed: bool = False
+    finished: str | None = None
+    restarts: int = 0
+    stopped: str = ""
+    usage: object = None
+
+
+@dataclass(frozen=True)
+class ShownSession:
+    """A session. None for what is not known of it.
+
+    readable: whether the user may read it. network, egress, request and replicas are parts of its record as they are,
+    with keys that a newer release added; replicas also have `Seen`.
+    """
+
+    id: str
+    name: str
+    owner: str
+    status: str
+    revision: int
+    readable: bool
+    resource_group: str | None
+    mode: str | None
+    requested_mode: str | None
+    size: int | None
+    max_size: int | None
+    on_host_loss: str | None
+    priority: int | None
+    hosts: tuple[str, ...]
+    network: Any
+    egress: Any
+    ssh_port: int | None
+    request: Any
+    report: list[str]
+    history: list[HistoryEntry]
+    times: ShownTimes | None
+    replicas: list[Any]
+    ports: list[Any]
+    failures: list[ShownFailure]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A session that waits: its place in the queue, and why it waits as lines of text."""
+
+    position: int
+    session_name: str
+    session_id: str
+    owner: str
+    priority: int
+    number: int
+    share: int | None
+    size: int
+    fits: bool
+    reason: list[str]
+
+
+@dataclass(frozen=True)
+class WaitsElsewhere:
+    """A session that waits in another resource group; only runs for that group start it."""
+
+    session_name: str
+    session_id: str
+    owner: str
+    resource_group: str
+    reason: list[str]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Everything that is known of a resource group now."""
+
+    resource_group: str
+    hosts: list[ShownHost]
+    sessions: list[ShownSession]
+    pending: list[Pending]
+    waiting_elsewhere: list[WaitsElsewhere]
+    shares: list[Share]
+    findings: list[str]
+
+    def only(self, name: str) -> Overview:
+        """Return it with the sessions of one name alone."""
+        return replace(
+            self,
+            sessions=[session for session in self.sessions if session.name == name],
+            pending=[entry for entry in self.pending if entry.session_name == name],
+            waiting_elsewhere=[entry for entry in self.waiting_elsewhere if entry.session_name == name],
+        )
 
 
 def overview(
@@ -50,87 +200,62 @@ def overview(
     entries: Sequence[QueueEntry],
     shares: Shares = NO_SHARES,
     asker: Asker = EVERYBODY,
-) -> dict[str, Any]:
+) -> Overview:
     """Return the overview of a resource group.
 
     group: with whole records. cluster: the facts of all hosts combined. entries: the queue. shares: of owners. asker:
     the user to whom it is shown.
     """
-    facts, scope, unreachable = group.facts, group.scope, {*group.unreachable}
-    hosts = [
-        _host(
-            name,
-            facts.get(name),
-            group.inventory.get(name, {}),
-            group.why_missing.get(name, ""),
-            name not in unreachable,
-        )
-        for name in group.known
-    ]
-    containers: dict[str, Containers] = {}
+    facts, scope = group.facts, group.scope
+    hosts = [_host(name, group) for name in group.known]
+    containers: dict[str, dict[tuple[str, str], Container]] = {}
     for name, reported in facts.items():
         for container in reported.containers:
             containers.setdefault(container.session_id, {})[name, container.replica] = container
     why_missing = {name: group.why_missing[name] for name in group.known if name in group.why_missing}
-    return {
-        "resource_group": resource_group,
-        "hosts": hosts,
-        "sessions": [
+    return Overview(
+        resource_group,
+        hosts,
+        [
             session_of(record, facts, containers.get(record.id, {}), asker)
             for record in sorted(cluster.records.values(), key=lambda record: (record.name, record.id))
         ],
-        "pending": [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries],
-        "waiting_elsewhere": [
-            entry_elsewhere(record, scope) for record in cluster.pending() if not scope.is_own(record)
-        ],
-        "shares": shares.table(),
-        "findings": [*_host_findings(hosts, facts), *findings(facts, why_missing, cluster, scope)],
-    }
+        [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries],
+        [entry_elsewhere(record, scope) for record in cluster.pending() if not scope.is_own(record)],
+        shares.table(),
+        [*_host_findings(hosts, facts), *findings(facts, why_missing, cluster, scope)],
+    )
 
 
-def _host_findings(hosts: Iterable[Mapping[str, Any]], facts: Mapping[str, HostFacts]) -> list[str]:
+def _host_findings(hosts: Iterable[ShownHost], facts: Mapping[str, HostFacts]) -> list[str]:
     """Return problems that each host reports itself, as sentences."""
     found = []
     for host in hosts:
-        name = host["name"]
-        if host["usable"] and host["problem"]:
-            found.append(f"{name}: {host['problem']}")
-        if name in facts:
-            reasons = (facts[name].drained, facts[name].suspect)
-            found += [f"{name}: {reason}" for reason in reasons if reason is not None]
+        if host.usable and host.problem:
+            found.append(f"{host.name}: {host.problem}")
+        if host.name in facts:
+            reasons = (facts[host.name].drained, facts[host.name].suspect)
+            found += [f"{host.name}: {reason}" for reason in reasons if reason is not None]
     return found
 
 
-def _host(
-    name: str, facts: HostFacts | None, variables: Mapping[str, Any], why_missing: str, reachable: bool
-) -> dict[str, Any]:
-    problem = why_missing
-    shown: dict[str, Any] = {
-        "name": name,
-        "reachable": reachable,
-        "usable": facts is not None,
-        "problem": problem,
-        "drained": None,
-        "suspect": None,
-        "labels": {},
-        "engine": None,
-        "underlay": None,
-        "capacity": None,
-        "used": None,
-        "free": None,
-        "sessions": [],
-    }
+def _host(name: str, group: GroupFacts) -> ShownHost:
+    facts = group.facts.get(name)
+    why_missing = group.why_missing.get(name, "")
+    shown_host = ShownHost(name, name not in group.unreachable, facts is not None, why_missing)
     if facts is None:
-        return shown
-    shown["drained"] = encode(facts.drained)
-    # Without the time left: so a page without metrics changes only if something is new.
-    shown["suspect"] = None if facts.suspect is None else {"reason": facts.suspect.reason}
-    shown["engine"] = encode(facts.engine)
-    shown["underlay"] = encode(facts.underlay)
+        return shown_host
+    shown_host = replace(
+        shown_host,
+        drained=facts.drained,
+        suspect=None if facts.suspect is None else WhySuspect(facts.suspect.reason),
+        engine=facts.engine,
+        underlay=facts.underlay,
+    )
     try:
-        host = hosts_from_facts({name: facts}, {name: variables})[0]
+        host = hosts_from_facts({name: facts}, {name: group.inventory.get(name, {})})[0]
     except InvalidInput as error:
-        return {**shown, "problem": str(error)}
+        return replace(shown_host, problem=str(error))
     claims = held_claims(facts, None, True)
     replicas = sum(claim.replicas for claim in claims)
     cpus, memory = sum(claim.cpus for claim in claims), sum(claim.memory for claim in claims)
@@ -138,115 +263,88 @@ def _host(
         kind: tuple(label for label in names if label not in dict(host.free_devices).get(kind, ()))
         for kind, names in host.devices
     }
-    return {
-        **shown,
-        "labels": dict(host.labels),
-        "capacity": _amounts(host.allocatable.cpus, host.allocatable.memory, host.replica_limit, host.devices),
-        "used": _amounts(cpus, memory, replicas, tuple(taken.items())),
-        "free": _amounts(host.free.cpus, host.free.memory, host.max_replicas, host.free_devices),
-        "sessions": sorted({claim.session_name for claim in claims if claim.session_name}),
-    }
+    return replace(
+        shown_host,
+        labels=dict(host.labels),
+        capacity=_amounts(host.allocatable.cpus, host.allocatable.memory, host.replica_limit, host.devices),
+        used=_amounts(cpus, memory, replicas, tuple(taken.items())),
+        free=_amounts(host.free.cpus, host.free.memory, host.max_replicas, host.free_devices),
+        sessions=sorted({claim.session_name for claim in claims if claim.session_name}),
+    )
 
 
-def _amounts(cpus: int, memory: int, replicas: int | None, devices: Devices) -> dict[str, Any]:
-    """Return amounts: thousandths of CPUs, bytes, replicas (None: no limit), names of accelerators and CPU numbers."""
-    return {
-        "cpus": cpus,
-        "memory": memory,
-        "replicas": replicas,
-        "accelerators": {kind: list(names) for kind, names in devices if kind != PINNED},
-        "pinned_cpus": [name for kind, names in devices for name in names if kind == PINNED],
-    }
+def _amounts(cpus: int, memory: int, replicas: int | None, devices: Devices) -> Amounts:
+    accelerators = {kind: list(names) for kind, names in devices if kind != PINNED}
+    return Amounts(cpus, memory, replicas, accelerators, list(dict(devices).get(PINNED, ())))
 
 
 def session_of(
     record: Record, facts: Mapping[str, HostFacts], containers: Containers, asker: Asker = EVERYBODY
-) -> dict[str, Any]:
+) -> ShownSession:
     """Return everything that is known of one session.
 
-    record: whole, a stub, or the short form of an ended session, of which little is known. Its parts of request and
-    plan are shown as they are, with keys that a newer release added. facts: of the usable hosts. containers: of the
-    session. asker: the user to whom it is shown.
+    record: whole, a stub, or the short form of an ended session, of which little is known. facts: of the usable hosts.
+    containers: of the session. asker: the user to whom it is shown.
     """
     is_readable = asker.may_read(record.owner, record.shared_with)
-    plan, request = record.plan, record.request
+    plan, request = record.plan or {}, record.request or {}
     replicas = [
         {
             **replica_of(plan, replica, is_readable),
-            **_seen(containers.get((replica["host"], replica["name"])), replica["host"] in facts),
+            **vars(_seen(containers.get((replica["host"], replica["name"])), replica["host"] in facts)),
         }
-        for replica in (plan["replicas"] if plan is not None else ())
+        for replica in plan.get("replicas", ())
     ]
-    return {
-        **{key: getattr(record, key) for key in _SESSION},
-        "readable": is_readable,
-        "resource_group": group_of(record) or None,
-        "mode": None if plan is None else plan["session"].get("mode"),
-        **_requested(request),
-        "hosts": list(record.hosts),
-        **_planned(plan),
-        "request": None if request is None else request_of(request, is_readable),
-        "report": shown_lines(record.report, is_readable),
-        "history": [
-            {**entry, "reason": "\n".join(shown_lines([entry["reason"]], is_readable))}
-            for entry in encode(record.history)
+    return ShownSession(
+        id=record.id,
+        name=record.name,
+        owner=record.owner,
+        status=record.status,
+        revision=record.revision,
+        readable=is_readable,
+        resource_group=group_of(record) or None,
+        mode=plan["session"].get("mode") if plan else None,
+        requested_mode=request.get("mode"),
+        size=sum(role["replicas"] for role in request["roles"]) if request else None,
+        max_size=request.get("max_size"),
+        on_host_loss=request.get("on_host_loss", WAIT) if request else None,
+        priority=request.get("priority"),
+        hosts=record.hosts,
+        network=plan.get("network"),
+        egress=plan.get("egress"),
+        ssh_port=plan.get("ssh_port"),
+        request=request_of(request, is_readable) if request else None,
+        report=shown_lines(record.report, is_readable),
+        history=[
+            replace(entry, reason="\n".join(shown_lines([entry.reason], is_readable))) for entry in record.history
         ],
-        "times": _times(record, facts),
-        "replicas": replicas,
-        "ports": [
+        times=_times(record, facts),
+        replicas=replicas,
+        ports=[
             {"replica": replica["name"], "host": replica["host"], **port}
             for replica in replicas
             for port in replica["ports"]
         ],
-        "failures": _failures(containers),
-    }
+        failures=_failures(containers),
+    )
 
 
-def _requested(request: Mapping[str, Any] | None) -> dict[str, object]:
-    """Return what a session was requested to be; None for each if that is not known."""
-    if request is None:
-        return dict.fromkeys(("requested_mode", "size", "max_size", "on_host_loss", "priority"))
-    return {
-        "requested_mode": request["mode"],
-        "size": sum(role["replicas"] for role in request["roles"]),
-        "max_size": request.get("max_size"),
-        "on_host_loss": request.get("on_host_loss", WAIT),
-        "priority": request["priority"],
-    }
-
-
-def _planned(plan: Mapping[str, Any] | None) -> dict[str, object]:
-    """Return what a session has of the network; None for each if that is not known."""
-    if plan is None:
-        return dict.fromkeys(("network", "egress", "ssh_port"))
-    network = plan["network"]
-    return {
-        "network": None if network is None else dict(network),
-        "egress": dict(plan["egress"]),
-        "ssh_port": plan["ssh_port"],
-    }
-
-
-def _failures(containers: Containers) -> list[dict[str, object]]:
-    return [
-        {
-            "replica": container.replica,
-            "host": host,
-            **vars(container.failure),
-            "message": Failure(container.replica, host, **vars(container.failure)).describe(),
-        }
+def _failures(containers: Containers) -> list[ShownFailure]:
+    failures = [
+        Failure(container.replica, host, **vars(container.failure))
         for (host, _replica), container in sorted(containers.items())
         if container.failure
     ]
+    return [ShownFailure(**vars(failure), message=failure.describe()) for failure in failures]
 
 
-def _times(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any] | None:
-    """Return when a session ends by its request, and how much time has passed, in seconds; None without limits."""
+def _times(record: Record, facts: Mapping[str, HostFacts]) -> ShownTimes | None:
+    """Return when a session ends by its request; None without limits."""
     limits = limits_of(record.request)
     if not limits.exist:
         return None
     found = together(facts[host].times.get(record.id) if host in facts else None for host in record.hosts)
-    return {**encode(limits), "ran": found.ran, "idle": found.idle, "message": describe(limits, found)}
+    return ShownTimes(**vars(limits), ran=found.ran, idle=found.idle, message=describe(limits, found))
 
 
 def request_of(request: Mapping[str, Any], is_readable: bool) -> dict[str, Any]:
@@ -277,29 +375,17 @@ def _mounts(mounts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**mount, "driver_options": sorted(mount["driver_options"])} for mount in mounts]
 
 
-def _seen(container: Container | None, answers: bool) -> dict[str, Any]:
+def _seen(container: Container | None, answers: bool) -> Seen:
     """Return a host's report of a replica. answers: whether the host is reachable."""
-    nothing: dict[str, Any] = {
-        "exit_code": None,
-        "oom_killed": False,
-        "finished": None,
-        "restarts": 0,
-        "stopped": "",
-        "usage": None,
-    }
     if container is None:
-        return {"status": MISSING if answers else UNKNOWN, **nothing}
-    return {
-        "status": FAILED if container.failure else container.state.upper(),
-        **nothing,
-        "exit_code": container.exit_code,
-        "usage": container.usage,
-        **(vars(container.failure) if container.failure else {}),
-    }
+        return Seen(MISSING if answers else UNKNOWN)
+    if container.failure:
+        return Seen(FAILED, **vars(container.failure), usage=container.usage)
+    return Seen(container.state.upper(), container.exit_code, usage=container.usage)
 
 
-def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> dict[str, Any]:
-    """Return the state of a session that waits: its place in the queue, and why it waits as lines of text."""
+def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> Pending:
+    """Return the state of a session that waits."""
     request = entry.waiting.request
     if entry.placement is not None:
         reason = [f"It can start on {', '.join(entry.placement.hosts)}."]
@@ -313,29 +399,23 @@ def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> dict[str, 
     if record.growth is not None:
         replicas = "1 more replica" if request.size == 1 else f"{request.size} more replicas"
         reason.insert(0, f"It runs, and waits for room for {replicas}.")
-    return {
-        "position": entry.position,
-        "session_name": request.name,
-        "session_id": entry.waiting.session_id,
-        "owner": record.owner,
-        "priority": request.priority,
-        "number": entry.waiting.number,
-        "share": shares.percent(record.owner),
-        "size": request.size,
-        "fits": entry.placement is not None,
-        "reason": reason,
-    }
+    return Pending(
+        entry.position,
+        request.name,
+        entry.waiting.session_id,
+        record.owner,
+        request.priority,
+        entry.waiting.number,
+        shares.percent(record.owner),
+        request.size,
+        entry.placement is not None,
+        reason,
+    )
 
 
-def entry_elsewhere(record: Record, scope: Scope) -> dict[str, Any]:
-    """Return the state of a session that waits in another resource group; only runs for that group start it."""
-    return {
-        "session_name": record.name,
-        "session_id": record.id,
-        "owner": record.owner,
-        "resource_group": group_of(record),
-        "reason": [scope.left_alone(record)],
-    }
+def entry_elsewhere(record: Record, scope: Scope) -> WaitsElsewhere:
+    """Return the state of a session that waits in another resource group."""
+    return WaitsElsewhere(record.name, record.id, record.owner, group_of(record), [scope.left_alone(record)])
 
 
 def findings(

@@ -11,62 +11,79 @@ out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..model.decode import encode
-from ..model.plan import read_plan
+from ..model.plan import Egress, Network, read_plan
 from ..rules.durations import describe, limits_of
 from ..rules.environment import environments
 from .overview import replica_of
 
 
-def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class PreviewedHost:
+    """A host, its replicas, and what would be done there."""
+
+    name: str
+    replicas: Sequence[str]
+    changes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a launch would do. From session_id on it is known only of a session that has its place.
+
+    ends: when its time is over, as text. replicas: from the plan as they are, with environment and own_variables.
+    """
+
+    session_name: str
+    status: str
+    report: Sequence[str]
+    replaces: bool
+    hosts: Sequence[PreviewedHost]
+    session_id: str | None = None
+    is_new: bool = False
+    mode: str | None = None
+    network: Network | None = None
+    egress: Egress | None = None
+    ssh_port: int | None = None
+    ends: str = ""
+    replicas: Sequence[Mapping[str, Any]] = ()
+
+
+def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[str, Sequence[str]]) -> Preview:
     """Return what a launch would do.
 
     answer: the last state of the launch. report: the launch's final lines. actions: by host, what it would do there.
     """
     record = answer["record"]
-    plain = record["plan"] if record is not None else None
+    plan = read_plan(record["plan"]) if record is not None and record["plan"] is not None else None
     placed = set(answer["hosts"])
     changes = {host: list(host_actions) for host, host_actions in actions.items() if host_actions or host in placed}
     for host in answer["fetches"]:
         changes[host] = ["fetch the images that it lacks", *changes.get(host, [])]
-    plan_preview: dict[str, Any] = {
-        "session_name": answer["session_name"],
-        "status": answer["status"],
-        "report": list(report),
-        "session_id": None,
-        "is_new": False,
-        "replaces": answer["replaces"],
-        "mode": None,
-        "network": None,
-        "egress": None,
-        "ssh_port": None,
-        "ends": "",
-        "replicas": [],
-        "hosts": [
-            {"name": host, "replicas": [], "changes": changes[host]} for host in answer["reachable"] if host in changes
-        ],
-    }
-    if plain is None:
-        return plan_preview
-    plan = read_plan(plain)
-    variables = {name: found for host in plan.hosts for name, found in environments(plan, host).items()}
+    hosts = [
+        PreviewedHost(host, [replica.name for replica in plan.on(host)] if plan else [], changes[host])
+        for host in answer["reachable"]
+        if host in changes
+    ]
+    found = Preview(answer["session_name"], answer["status"], list(report), answer["replaces"], hosts)
+    if plan is None:
+        return found
+    variables = {name: values for host in plan.hosts for name, values in environments(plan, host).items()}
     own = {role["name"]: role["env"] for role in plan.request["roles"]}
-    for host in plan_preview["hosts"]:
-        host["replicas"] = [replica.name for replica in plan.on(host["name"])]
-    return {
-        **plan_preview,
-        "session_id": plan.session.id,
-        "is_new": answer["fresh"] and record["revision"] == 1,
-        "mode": plan.session.mode,
-        "network": encode(plan.network),
-        "egress": encode(plan.egress),
-        "ssh_port": plan.ssh_port,
-        "ends": describe(limits_of(plan.request)),
-        "replicas": [
+    return replace(
+        found,
+        session_id=plan.session.id,
+        is_new=answer["fresh"] and record["revision"] == 1,
+        mode=plan.session.mode,
+        network=plan.network,
+        egress=plan.egress,
+        ssh_port=plan.ssh_port,
+        ends=describe(limits_of(plan.request)),
+        replicas=[
             {
-                **replica_of(plain, replica),
+                **replica_of(record["plan"], replica),
                 "environment": {
                     name: value
                     for name, value in variables[replica["name"]].items()
@@ -74,9 +91,9 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
                 },
                 "own_variables": sorted(own[replica["role"]]),
             }
-            for replica in plain["replicas"]
+            for replica in record["plan"]["replicas"]
         ],
-    }
+    )
 
 
 def common(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:

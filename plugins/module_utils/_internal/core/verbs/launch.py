@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..model.decode import decode_known
+from ..model.decode import decode_known, encode
 from ..model.launch_state import LaunchState, Wanted
 from ..model.record import read_record
 from ..model.request import Request
@@ -178,7 +178,7 @@ def handed_on(state: State) -> dict[str, Any] | None:
     """Return the data that is passed on in a workflow, as far as it is known; None while nothing is."""
     if not state["hands_on"] or state["promised"] is None:
         return None
-    return artifact(state, state["promised"], _report_of(state))
+    return dict(encode(artifact(state, state["promised"], _report_of(state))))
 
 
 def closing_lines(state: State) -> list[str]:

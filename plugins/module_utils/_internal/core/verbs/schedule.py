@@ -138,9 +138,10 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     state["warnings"], state["host_names"] = problems + group.warnings, group.host_names
-    state["queue"] = [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries]
+    queue = [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries]
     elsewhere = group.waiting_elsewhere(cluster)
-    state["elsewhere"] = [entry_elsewhere(record, group.scope) for record in elsewhere]
+    state["queue"] = encode(queue)
+    state["elsewhere"] = encode([entry_elsewhere(record, group.scope) for record in elsewhere])
     if state["outcomes"]:
         return {**state, **step("", "", "")}
     missing = [record.id for record in group.with_missing_hosts(cluster)]

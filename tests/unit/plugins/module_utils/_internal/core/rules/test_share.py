@@ -103,7 +103,7 @@ def test_without_a_half_life_the_order_is_what_it_was() -> None:
 
 def test_priority_comes_first_then_share_then_age() -> None:
     shares = Shares.of(DAY, [{"alice": {"cpus": 3000.0}}, {"alice": {"cpus": 3000.0}, "bob": {"cpus": 2000.0}}])
-    assert shares.table() == [
+    assert encode(shares.table()) == [
         {"owner": "alice", "percent": 75, "use": 6000},
         {"owner": "bob", "percent": 25, "use": 2000},
     ]

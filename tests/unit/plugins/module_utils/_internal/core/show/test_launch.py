@@ -45,7 +45,7 @@ STATE = {"session_name": "train", "record": RECORD, "pending": {**RECORD, "plan"
 
 
 def test_a_session_that_runs_or_is_planned() -> None:
-    found = artifact(STATE, "RUNNING", ["Session train: 1 replica."])
+    found = encode(artifact(STATE, "RUNNING", ["Session train: 1 replica."]))
     assert (found["name"], found["id"], found["owner"]) == ("train", RECORD["id"], "alice")
     assert (found["status"], found["mode"], found["size"], found["hosts"]) == ("RUNNING", "single-node", 1, ["n1"])
     shown = {key: value for key, value in REPLICA.items() if key not in ("mounts", "ports")}
@@ -53,16 +53,16 @@ def test_a_session_that_runs_or_is_planned() -> None:
     assert found["ports"] == [{"replica": "main1", "host": "n1", **REPLICA["ports"][0]}]
     assert (found["ssh_port"], found["report"]) == (40022, ["Session train: 1 replica."])
     assert "s3cret" not in json.dumps(found)
-    planned = artifact(STATE, "PLANNED", [])
+    planned = encode(artifact(STATE, "PLANNED", []))
     assert (planned["status"], [replica["status"] for replica in planned["replicas"]]) == ("PLANNED", ["PLANNED"])
 
 
 def test_a_session_that_waits_has_no_place_and_one_that_is_not_replaced_no_record() -> None:
-    found = artifact(STATE, "PENDING", ["No room."])
+    found = encode(artifact(STATE, "PENDING", ["No room."]))
     assert (found["status"], found["id"], found["size"], found["mode"]) == ("PENDING", RECORD["id"], 1, None)
     assert (found["hosts"], found["replicas"], found["ports"], found["report"]) == ([], [], [], ["No room."])
     assert found["ssh_port"] is None
-    found = artifact({**STATE, "record": None, "pending": None}, "PENDING", [])
+    found = encode(artifact({**STATE, "record": None, "pending": None}, "PENDING", []))
     assert (found["status"], found["id"], found["owner"], found["size"]) == ("PENDING", None, None, None)
 
 

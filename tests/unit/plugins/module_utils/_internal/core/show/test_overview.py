@@ -131,7 +131,7 @@ def look(facts: Facts, unreachable: tuple[str, ...] = (), known: tuple[str, ...]
     entries = schedule_queue(waiting, hosts, (), names)
     why = dict.fromkeys(unreachable, "It could not be reached.")
     group = GroupFacts(typed(facts), why, [*names], [*unreachable], INVENTORY)
-    found = overview("gpu_hosts", group, cluster, entries)
+    found: dict[str, Any] = encode(overview("gpu_hosts", group, cluster, entries))
     assert json.loads(json.dumps(found)) == found
     return found
 
@@ -162,7 +162,7 @@ def test_a_host_that_is_away_and_one_whose_variables_are_wrong_are_told() -> Non
     facts = idle_facts("h1")
     variables = {"h1": {"cluster_compute_cpus": "many"}}
     group = GroupFacts(typed(facts), {"h3": "It could not be reached."}, ["h1", "h3"], ["h3"], variables)
-    found = overview("g", group, cluster_state(typed(facts), ["h3"]), [])
+    found = encode(overview("g", group, cluster_state(typed(facts), ["h3"]), []))
     wrong, unreachable = found["hosts"]
     assert (wrong["usable"], wrong["capacity"]) == (True, None)
     assert "cluster_compute_cpus" in wrong["problem"]

@@ -85,7 +85,7 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
 
 def previewed(answer: dict[str, Any], **done: list[str]) -> dict[str, Any]:
     """Return the preview of a launch that would do something on hosts; h1 and h2 were called."""
-    return plan_preview({**answer, "done": {**{name: [] for name in answer["reachable"]}, **done}})
+    return dict(plan_preview({**answer, "done": {**{name: [] for name in answer["reachable"]}, **done}}))
 
 
 def test_every_replica_has_its_place_its_address_and_the_variables_it_would_have() -> None:

@@ -93,7 +93,7 @@ def overview(world: World, asker: Asker) -> dict[str, Any]:
     """Return what session_info returns."""
     answers = {name: {"host": host.host_info(whole_records=True)} for name, host in world.hosts.items()}
     hostvars: dict[str, Any] = {name: {} for name in world.hosts}
-    return read_overview("g", answers, hostvars, {}, {}, asker)
+    return dict(encode(read_overview("g", answers, hostvars, {}, {}, asker)))
 
 
 def told(*found: Any) -> list[str]:
@@ -141,7 +141,7 @@ def test_runs_for_all_sessions_show_nothing_that_others_may_not_read(world: Worl
     for verb, first in ((schedule, schedule.begin(world.known)), (repair, repair.begin(world.known, leaks=True))):
         state = world.run(verb, first, None, None)
         name = verb.__name__.rpartition(".")[2]
-        assert told("ash", *spoken(state), events.happened(name, state)) == []
+        assert told("ash", *spoken(state), encode(events.happened(name, state))) == []
     assert told(*queue_table(world.queue()["queue"])) == []
 
 
@@ -156,7 +156,7 @@ def test_the_outcome_of_a_session_from_the_queue_is_shown_without_its_output_to_
     for asker, expected in ((EVE, []), (READERS["shared with"], ["0utput"])):
         found = schedule.advance(state, {"launch": outcome}, outside_of(world, asker))
         assert told(found["outcomes"]) == expected
-        assert told("ash", events.happened("schedule", {**found, "step": ""})) == []
+        assert told("ash", encode(events.happened("schedule", {**found, "step": ""}))) == []
 
 
 def outside_of(world: World, asker: Asker) -> Outside:
@@ -177,7 +177,7 @@ def test_a_plan_for_a_name_of_somebody_else_is_refused_without_what_differs(worl
 
 def test_a_teardown_by_somebody_else_says_whose_it_is_and_nothing_more(world: World) -> None:
     state = world.teardown("ash", asker="eve")
-    shown = [*spoken(state), state.get("failure"), events.happened("teardown", state)]
+    shown = [*spoken(state), state.get("failure"), encode(events.happened("teardown", state))]
     assert "It belongs to alice" in json.dumps(shown)
     assert told("ash", *shown) == []
     assert len(overview(world, ADMIN)["sessions"][0]["replicas"]) == 3, "it runs on"
@@ -195,7 +195,7 @@ def test_a_plan_of_a_free_name_shows_nothing_of_other_sessions(world: World) -> 
     answers = {name: {"host": host.host_info(**arguments(state, name))} for name, host in world.hosts.items()}
     with suppress(KeyError):
         state = launch.advance(state, answers, outside_of(world, EVE))
-    assert told("ash", *spoken(state), preview(state, state["report"], {})) == []
+    assert told("ash", *spoken(state), encode(preview(state, state["report"], {}))) == []
 
 
 def test_metrics_and_the_inventory_of_sessions_have_names_and_places(world: World, tmp_path: Path) -> None:
