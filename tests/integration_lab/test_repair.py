@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
-    BUSYBOX,
     DEMO,
     HOSTS,
     STATE,
@@ -158,43 +157,3 @@ def test_leaks_are_found_and_removed(untouched_lab: Snapshot) -> None:
     assert run.changed_hosts == set(HOSTS)
     assert differences(before, snapshot()) == []
     assert play("gc", {}).ok().changed_hosts == set()
-
-
-FAILING = {
-    **REQUEST,
-    "session_name": "brittle",
-    "session_image": BUSYBOX,
-    "session_command": ["sh", "-c", "until [ -e /tmp/fail ]; do sleep 0.2; done; exit 7"],
-}
-
-
-def fail(host: str, replica: str) -> None:
-    """Make a replica's first process end with exit code 7."""
-    script(host, f"docker exec brittle-{replica} touch /tmp/fail; docker wait brittle-{replica}")
-
-
-def untimed() -> Snapshot:
-    """Take a snapshot without the times at which files were written: the ledger holds another session as well."""
-    taken = snapshot()
-    for kinds in taken.values():
-        kinds["state"] = {path: [*entry[:3], entry[4]] for path, entry in kinds["state"].items()}
-    return taken
-
-
-def test_strict_ends_the_session_with_the_first_failure(trio: dict[str, Any]) -> None:
-    before = untimed()
-    try:
-        launch({**FAILING, "session_failure_policy": "strict"}).ok()
-        fail("n2", "sub1")
-        fail("n3", "sub2")
-        run = play("repair", {}).ok()
-        assert replicas("brittle") == {}
-        found = script("n1", f"grep -l brittle {STATE}/sessions/*/record.json | xargs cat")
-        assert '"status":"ERROR"' in found
-        assert "Replica sub1 on n2 ended with exit code 7." in found
-        assert any("sub1 on n2 ended with exit code 7" in line for line in lines_of(run))
-        run = launch({**FAILING, "session_failure_policy": "strict"}).ok()
-        assert len(run.table) == 3
-    finally:
-        teardown("brittle").ok()
-    assert differences(before, untimed()) == []
