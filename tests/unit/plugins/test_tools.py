@@ -5,16 +5,12 @@
 from __future__ import annotations
 
 import ast
-import http.server
 import importlib.util
 import os
 import re
 import shutil
-import socketserver
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -22,6 +18,7 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 from ansible_collections.cluster_compute.session.tests.benchmarks import bench_engine
+from ansible_collections.cluster_compute.session.tests.support.adapters.engine_server import engine_server
 from ansible_collections.cluster_compute.session.tests.support.lab_lock import LabInUse, only_user
 from ansible_collections.cluster_compute.session.tests.support.shuffled import by_files
 
@@ -139,38 +136,11 @@ def test_the_list_of_targets_tells_how_long_a_check_takes(target: str) -> None:
 class TestEngineBenchmark:
     """The benchmark of clients of the engine, against a server that only answers."""
 
-    @pytest.fixture
-    def engine(self, tmp_path: Path) -> Iterator[str]:
-        """Serve empty answers on a socket of the file system."""
-
-        class Answering(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                """Answer with an empty object."""
-                self.send_response(200)
-                self.send_header("Content-Length", "2")
-                self.end_headers()
-                self.wfile.write(b"{}")
-
-            def address_string(self) -> str:
-                """Return who asks: a socket of the file system has no address."""
-                return "here"
-
-            def log_message(self, *_words: Any) -> None:
-                """Keep silent."""
-
-        class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-            daemon_threads = True
-
-        path = str(tmp_path / "engine.sock")
-        with Server(path, Answering) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            yield path
-            server.shutdown()
-
-    def test_every_client_asks_the_engine(self, engine: str) -> None:
-        took = bench_engine.measure(engine, 1)
+    def test_every_client_asks_the_engine(self, tmp_path: Path) -> None:
+        with engine_server(tmp_path) as engine:
+            for path in bench_engine.PATHS:
+                engine.answer(f"GET {path.partition('?')[0]}", value={})
+            took = bench_engine.measure(str(engine.path), 1)
         assert list(took) == ["nothing", "engine_api", "http.client", "Docker SDK"]
         assert all(milliseconds > 0 for milliseconds in took.values())
 
