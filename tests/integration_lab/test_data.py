@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
-    BUSYBOX,
     HOSTS,
+    ON_EACH,
     STATE,
     Replica,
     Run,
@@ -33,15 +33,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
 
 BOOT_PROGRAM = "/usr/local/lib/cluster-compute/host.pyz"
 BIND_MOUNTS = "/run/cluster-compute-data"
-BASE: dict[str, Any] = {
-    "session_image": BUSYBOX,
-    "session_cpus": "0.1",
-    "session_memory": "16m",
-    "session_shm_size": "1m",
-    "session_size": 3,
-    "session_max_replicas_per_host": 1,
-    "session_command": "sleep 8888",
-}
+BASE: dict[str, Any] = {**ON_EACH, "session_cpus": "0.1", "session_memory": "16m", "session_shm_size": "1m"}
 SMALL = {"type": "tmpfs", "device": "tmpfs", "o": "size=1m,uid=1000"}
 KEPT = {"volume": "it-kept", "owner": "1000:1001", "mode": "0750"}
 DATA: dict[str, Any] = {

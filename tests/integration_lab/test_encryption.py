@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     ADDRESSES,
     DEMO,
     HOSTS,
+    ON_EACH,
     STATE,
     Snapshot,
     clear,
@@ -36,12 +37,10 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
 
 NAME = "sealed"
 REQUEST = {
+    **ON_EACH,
     "session_name": NAME,
-    "session_size": 3,
-    "session_max_replicas_per_host": 1,
     "session_image": DEMO,
     "session_cpus": "0.1",
-    "session_memory": "64m",
     "session_command": "sleep infinity",
     "session_encrypted": True,
 }

@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     BUSYBOX,
     DEMO,
     HOSTS,
+    ON_EACH,
     STATE,
     Snapshot,
     clear,
@@ -36,15 +37,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     try_on,
 )
 
-BASE: dict[str, Any] = {
-    "session_name": "half",
-    "session_size": 3,
-    "session_max_replicas_per_host": 1,
-    "session_image": BUSYBOX,
-    "session_cpus": "0.5",
-    "session_memory": "64m",
-    "session_command": "sleep 8888",
-}
+BASE: dict[str, Any] = {**ON_EACH, "session_name": "half", "session_cpus": "0.5"}
 DOOMED = [
     {"name": "main"},
     {

@@ -25,6 +25,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     ADDRESSES,
     BUSYBOX,
     HOSTS,
+    ON_EACH,
     STATE,
     Run,
     Snapshot,
@@ -43,15 +44,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     try_on,
 )
 
-BASE: dict[str, Any] = {
-    "session_name": "half",
-    "session_size": 3,
-    "session_max_replicas_per_host": 1,
-    "session_image": BUSYBOX,
-    "session_cpus": "1.5",
-    "session_memory": "64m",
-    "session_command": "sleep 8888",
-}
+BASE: dict[str, Any] = {**ON_EACH, "session_name": "half", "session_cpus": "1.5"}
 SESSION = "4f8c2a10-1111-4222-8333-444455556666"
 PROGRAM = "/usr/local/lib/cluster-compute/host.pyz"
 SHORT = {"cluster_compute_lease_seconds": 20, "cluster_compute_deadline_seconds": 20}

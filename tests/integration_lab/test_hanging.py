@@ -27,7 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.tests.support.contract import dead_filesystem
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
-    BUSYBOX,
+    ON_EACH,
     STATE,
     Run,
     Snapshot,
@@ -41,15 +41,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     teardown,
 )
 
-BASE: dict[str, Any] = {
-    "session_name": "ash",
-    "session_size": 2,
-    "session_max_replicas_per_host": 1,
-    "session_image": BUSYBOX,
-    "session_cpus": "0.5",
-    "session_memory": "64m",
-    "session_command": "sleep 8888",
-}
+BASE: dict[str, Any] = {**ON_EACH, "session_name": "ash", "session_size": 2, "session_cpus": "0.5"}
 
 
 @contextmanager

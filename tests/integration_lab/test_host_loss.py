@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     DEMO,
     HOSTS,
     NETWORK,
+    ON_EACH,
     STATE,
     Replica,
     Run,
@@ -50,12 +51,10 @@ REQUEST: dict[str, Any] = {
     "session_command": ["sleep", "infinity"],
 }
 BLOCKER: dict[str, Any] = {
+    **ON_EACH,
     "session_name": "blocker",
     "session_image": DEMO,
-    "session_size": 3,
     "session_cpus": "1.5",
-    "session_memory": "64m",
-    "session_max_replicas_per_host": 1,
     "session_command": ["sleep", "infinity"],
 }
 NOWHERE = {"n3": {"ansible_host": f"{NETWORK}.0.98"}}

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     ADDRESSES,
     BUSYBOX,
     HOSTS,
+    ON_EACH,
     STATE,
     Run,
     Snapshot,
@@ -43,15 +44,7 @@ PASSWORD = "only-the-engine-knows-4711"  # noqa: S105 - of a registry that lives
 # bcrypt, by htpasswd(1).
 HASH = "$2b$04$Z3R30Af5P2EUy5MepcmXrehcYnCHo6eMpGeCLJwH8ByljyDVZsvlq"
 LOGIN = {"cluster_compute_registries": {REGISTRY: {"username": "trainer", "password": PASSWORD}}}
-REQUEST: dict[str, Any] = {
-    "session_name": "trio",
-    "session_size": 3,
-    "session_max_replicas_per_host": 1,
-    "session_image": TRAIN,
-    "session_cpus": "0.3",
-    "session_memory": "64m",
-    "session_command": "sleep 8888",
-}
+REQUEST: dict[str, Any] = {**ON_EACH, "session_name": "trio", "session_image": TRAIN, "session_cpus": "0.3"}
 PACKAGES = "/usr/lib/python3/dist-packages"
 """Of a host: what every Python there takes in."""
 SERVERS = "ss -Htln 'sport >= :8480 and sport <= :8489'; ps -e -o comm= | grep cc-image || true"

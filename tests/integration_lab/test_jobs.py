@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
-    BUSYBOX,
     HOSTS,
     NETWORK,
+    ON_EACH,
     STATE,
     Replica,
     Run,
@@ -41,14 +41,11 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
 )
 
 SESSION: dict[str, Any] = {
+    **ON_EACH,
     "session_name": "work",
-    "session_size": 3,
-    "session_image": BUSYBOX,
     "session_cpus": "0.2",
     "session_memory": "32m",
     "session_shm_size": "1m",
-    "session_max_replicas_per_host": 1,
-    "session_command": ["sleep", "8888"],
 }
 WAITS = "echo begin; until test -e /tmp/go; do sleep 0.1; done; rm /tmp/go; echo end; exit 7"
 

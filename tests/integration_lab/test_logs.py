@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
-    BUSYBOX,
     HOSTS,
+    ON_EACH,
     STATE,
     Replica,
     Run,
@@ -38,13 +38,11 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
 )
 
 SESSION: dict[str, Any] = {
+    **ON_EACH,
     "session_name": "chat",
-    "session_size": 3,
-    "session_image": BUSYBOX,
     "session_cpus": "0.1",
     "session_memory": "32m",
     "session_shm_size": "1m",
-    "session_max_replicas_per_host": 1,
     "session_command": ["/bin/sh", "-c", "echo begin $RANK; echo wrong $RANK >&2; exec sleep 8888"],
 }
 LINE = re.compile(r"(main1|sub\d) +([|!]) (.*)")

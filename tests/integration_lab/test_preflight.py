@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     CHECKOUT,
     HOSTS,
     INVENTORY,
+    ON_EACH,
     STATE,
     WRONG_CLOCK,
     Run,
@@ -197,15 +198,7 @@ def test_whatever_ends_the_process_nothing_stays(number: str, storage: dict[str,
 @pytest.fixture(scope="module")
 def session(untouched_lab: Snapshot) -> Iterator[None]:
     """Launch a session with a replica on each host."""
-    request = {
-        "session_name": "beside",
-        "session_size": 3,
-        "session_max_replicas_per_host": 1,
-        "session_image": BUSYBOX,
-        "session_cpus": "0.2",
-        "session_memory": "16m",
-        "session_command": "sleep 8888",
-    }
+    request = {**ON_EACH, "session_name": "beside", "session_cpus": "0.2", "session_memory": "16m"}
     try:
         launch(request).ok()
         yield

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.documents import blocks
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
-    BUSYBOX,
     CHECKOUT,
     HOSTS,
+    ON_EACH,
     STATE,
     Run,
     Snapshot,
@@ -45,13 +45,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.m
     tell_metrics,
 )
 
-BASE: dict[str, Any] = {
-    "session_size": 3,
-    "session_max_replicas_per_host": 1,
-    "session_image": BUSYBOX,
-    "session_memory": "64m",
-    "session_command": "sleep 8888",
-}
+BASE: dict[str, Any] = {**ON_EACH}
 REQUESTS: dict[str, dict[str, Any]] = {
     "holder": {"session_cpus": "2"},
     "first": {"session_cpus": "1", "session_owner": "alice", "session_env": {"GREETING": "hello"}},

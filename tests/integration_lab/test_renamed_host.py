@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
-    BUSYBOX,
+    ON_EACH,
     Snapshot,
     clear,
     differences,
@@ -28,14 +28,12 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.renamed_hosts import inventory_of
 
 REQUEST: dict[str, Any] = {
+    **ON_EACH,
     "session_name": "demo",
     "session_size": 2,
     "session_hosts": ["n1", "n2"],
-    "session_max_replicas_per_host": 1,
-    "session_image": BUSYBOX,
     "session_cpus": "0.2",
     "session_memory": "32m",
-    "session_command": ["sleep", "8888"],
 }
 RENAMED = {**REQUEST, "session_hosts": ["node1", "n2"]}
 OTHER = {**REQUEST, "session_name": "other", "session_hosts": ["n2", "n3"]}

@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     DEMO,
     HOSTS,
+    ON_EACH,
     STATE,
     Run,
     Snapshot,
@@ -31,15 +32,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     try_on,
 )
 
-REQUEST: dict[str, Any] = {
-    "session_name": "trio",
-    "session_size": 3,
-    "session_max_replicas_per_host": 1,
-    "session_image": DEMO,
-    "session_cpus": "0.5",
-    "session_memory": "64m",
-    "session_command": ["sleep", "8888"],
-}
+REQUEST: dict[str, Any] = {**ON_EACH, "session_name": "trio", "session_image": DEMO, "session_cpus": "0.5"}
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
-    BUSYBOX,
     HOSTS,
+    ON_EACH,
     STATE,
     Run,
     Snapshot,
@@ -48,13 +48,11 @@ LEASE = 10
 """Seconds for which a launch that was killed holds its place."""
 NAMES = ("one", "two")
 REQUEST: dict[str, Any] = {
+    **ON_EACH,
     "session_size": 2,
-    "session_max_replicas_per_host": 1,
-    "session_image": BUSYBOX,
     "session_cpus": "0.3",
     "session_memory": "32m",
     "session_shm_size": "1m",
-    "session_command": ["sleep", "8888"],
     "cluster_compute_lease_seconds": LEASE,
     "cluster_compute_deadline_seconds": LEASE,
 }

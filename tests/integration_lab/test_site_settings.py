@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
-    BUSYBOX,
+    ON_EACH,
     Snapshot,
     clear,
     differences,
@@ -49,15 +49,7 @@ SETTINGS = {
 OWN = {"ansible_ssh_pipelining": False, "ansible_python_interpreter": "auto"}
 """What the inventory of the lab says otherwise, and counts for more."""
 OFF = {"n3": {"ansible_port": 9}}
-REQUEST: dict[str, Any] = {
-    "session_size": 2,
-    "session_hosts": ["n1", "n3"],
-    "session_max_replicas_per_host": 1,
-    "session_image": BUSYBOX,
-    "session_cpus": "1.5",
-    "session_memory": "64m",
-    "session_command": "sleep 8888",
-}
+REQUEST: dict[str, Any] = {**ON_EACH, "session_size": 2, "session_hosts": ["n1", "n3"], "session_cpus": "1.5"}
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,14 @@ HERE = CHECKOUT / "tests" / "integration_lab"
 STATE = "/var/lib/cluster-compute"
 DEMO = "cluster-compute/demo:latest"
 BUSYBOX = "cluster-compute/busybox:latest"
+ON_EACH: dict[str, Any] = {
+    "session_image": BUSYBOX,
+    "session_size": 3,
+    "session_max_replicas_per_host": 1,
+    "session_memory": "64m",
+    "session_command": "sleep 8888",
+}
+"""A request for a small replica on each host, which only waits."""
 
 
 def _own_inventory() -> Path:
