@@ -38,7 +38,6 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
 )
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     CHECKOUT,
-    INVENTORY,
     clear,
     environment,
 )
@@ -302,9 +301,3 @@ def test_the_readme_is_read_elsewhere_and_has_what_a_hub_asks_for() -> None:
     wanted = ["Requirements", "Installation", "Use", "Documentation", "Support", "Release notes", "License"]
     assert headings == wanted
     assert "pip install ansible" not in text
-
-
-def test_the_reader_of_documents_finds_what_it_looks_for() -> None:
-    text = "a\n```sh\nmake x\n# no command\none \\\n    -a b\n```\n```text\nno\n```\n```sh\n! two\n```\n"
-    assert commands(text) == ["make x", "one -a b", "! two"]
-    assert here("-i inventories/lab h2 -m x") == f"-i {INVENTORY.relative_to(CHECKOUT)} n3 -m x"

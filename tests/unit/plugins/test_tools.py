@@ -20,7 +20,6 @@ import yaml
 from ansible_collections.cluster_compute.session.tests.benchmarks import bench_engine
 from ansible_collections.cluster_compute.session.tests.support.adapters.engine_server import engine_server
 from ansible_collections.cluster_compute.session.tests.support.lab_lock import LabInUse, only_user
-from ansible_collections.cluster_compute.session.tests.support.shuffled import by_files
 
 TOOLS = Path(__file__).resolve().parents[3] / "tools"
 
@@ -670,25 +669,6 @@ class TestDocumentation:
         cores = load("matrix").CORES
         wanted = [(core.rpartition(".")[0], ", ".join(sorted(cores[core]))) for core in cores]
         assert named == wanted, f"The table of docs/{page} is not that of tools/matrix.py."
-
-
-class TestShuffled:
-    """Another seed gives another order of files, the same seed the same; the tests of a file stay in their order."""
-
-    NAMES: ClassVar = [f"{name}.py" for name in "abcdef" for _number in range(3)]
-
-    def test_tests_of_a_file_stay_together(self) -> None:
-        found = by_files(self.NAMES, 1)
-        assert sorted(found) == list(range(18))
-        assert all(
-            found[place : place + 3] == [found[place], found[place] + 1, found[place] + 2] for place in range(0, 18, 3)
-        )
-
-    def test_the_seed_gives_the_order(self) -> None:
-        orders = [tuple(by_files(self.NAMES, number)) for number in range(20)]
-        assert orders[0] == tuple(range(18)), "0 keeps the order"
-        assert orders[1] == tuple(by_files(self.NAMES, 1))
-        assert len(set(orders)) > 10
 
 
 class TestMutants:
