@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     Replica,
     environment,
     replicas,
+    run_here,
 )
 
 PREFIX = "Cluster compute: "
@@ -121,15 +122,7 @@ def unsafe(value: Any) -> Any:
 
 def inventory() -> str:
     """Return a script that prints the hosts, as the server writes one for each job; keys are not in it."""
-    listed = subprocess.run(
-        ["ansible-inventory", "-i", str(INVENTORY), "--list"],
-        cwd=CHECKOUT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    hosts = json.loads(listed.stdout)
+    hosts = json.loads(run_here("ansible-inventory", "-i", str(INVENTORY), "--list"))
     for variables in hosts["_meta"]["hostvars"].values():
         del variables["ansible_ssh_private_key_file"]
         # With it the agent would not be asked.

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 
@@ -39,7 +38,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     CHECKOUT,
     clear,
-    environment,
+    run_here,
 )
 
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md"))]
@@ -133,15 +132,7 @@ def expanded(command: str) -> list[str]:
     """Return the commands that stand for one: those of a make target, or itself."""
     if command not in MAKE:
         return [command]
-    done = subprocess.run(
-        [*shlex.split(command), "--dry-run"],
-        cwd=CHECKOUT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = [line for line in done.stdout.splitlines() if program(line) in PROGRAMS]
+    found = [line for line in run_here(*shlex.split(command), "--dry-run").splitlines() if program(line) in PROGRAMS]
     assert found, f"{command} runs none of {sorted(PROGRAMS)}"
     return found
 

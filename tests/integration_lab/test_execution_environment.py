@@ -27,8 +27,8 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     DIRECTORY,
     HOSTS,
     INVENTORY,
-    environment,
     on,
+    run_here,
     ssh_options,
 )
 
@@ -43,23 +43,6 @@ COPY wheels /wheels
 COPY pip.conf /etc/pip.conf
 COPY awx /usr/share/ansible/collections/ansible_collections/awx
 """
-
-
-def tool(*argv: str, seconds: float = 600) -> str:
-    """Run a tool of the checkout on the controller and return its output; it has to succeed."""
-    done = subprocess.run(
-        argv,
-        cwd=CHECKOUT,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
 
 
 def send(folder: Path, name: str) -> None:
@@ -79,7 +62,9 @@ def base(folder: Path) -> None:
         "packages": ["openssh-server"],
         "offered": ["python3", "python3-pip"],
     }
-    answer = tool("ansible", "localhost", "-m", "cluster_compute.session.lab_base_tree", "-a", json.dumps(arguments))
+    answer = run_here(
+        "ansible", "localhost", "-m", "cluster_compute.session.lab_base_tree", "-a", json.dumps(arguments)
+    )
     (tree,) = (line.split()[1] for line in answer.splitlines() if line.strip().startswith("path:"))
     subprocess.run(["tar", "-C", tree, "-cf", str(folder / "base.tar"), "."], check=True)
     definition = yaml.safe_load((CHECKOUT / "ee" / "execution-environment.yml").read_text(encoding="utf-8"))
@@ -87,7 +72,7 @@ def base(folder: Path) -> None:
     # What the definition leaves open, ansible-builder adds by itself.
     packages += ["-r", "requirements.txt", "bindep", "pyyaml", "packaging", "dumb-init==1.2.5"]
     target = ["--python-version", "3.11", "--only-binary", ":all:", "--dest", str(folder / "wheels")]
-    tool(sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet", *target, *packages)
+    run_here(sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet", *target, *packages)
     (folder / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n", encoding="utf-8")
     shutil.copytree(next(iter(ansible_collections.awx.__path__)), folder / "awx")
     (folder / "Dockerfile").write_text(BASE_STEPS, encoding="utf-8")
@@ -103,10 +88,10 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         base(folder / "base")
         shutil.copy(CHECKOUT / "ee" / "execution-environment.yml", folder / "definition")
-        tool("ansible-galaxy", "collection", "build", "--output-path", str(folder / "definition"), ".")
+        run_here("ansible-galaxy", "collection", "build", "--output-path", str(folder / "definition"), ".")
         definition = str(folder / "definition" / "execution-environment.yml")
         context = str(folder / "context")
-        tool("ansible-builder", "create", "-f", definition, "-c", context, "--output-filename", "Dockerfile")
+        run_here("ansible-builder", "create", "-f", definition, "-c", context, "--output-filename", "Dockerfile")
         for name in ("base", "context"):
             send(folder / name, name)
         build = ["docker", "build", "--quiet", "--network", "none"]
@@ -139,7 +124,7 @@ def test_it_holds_the_collection_and_what_it_needs(image: str) -> None:
 
 
 def test_a_verb_runs_in_it(image: str) -> None:
-    hosts = json.loads(tool("ansible-inventory", "-i", str(INVENTORY), "--list"))
+    hosts = json.loads(run_here("ansible-inventory", "-i", str(INVENTORY), "--list"))
     known_hosts = (DIRECTORY / "ssh" / "known_hosts").read_text(encoding="utf-8")
     for variables in hosts["_meta"]["hostvars"].values():
         del variables["ansible_ssh_private_key_file"]

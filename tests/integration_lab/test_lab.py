@@ -38,6 +38,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     on,
     play,
     replicas,
+    run_here,
     script,
     snapshot,
     ssh_options,
@@ -128,15 +129,8 @@ class TestHosts:
             on("n1", "rm", "/srv/shared/seen", "/srv/unshared")
 
     def test_plain_ansible_reaches_them(self, untouched_lab: Snapshot) -> None:
-        done = subprocess.run(
-            ["ansible", "-i", str(INVENTORY), "lab", "-m", "ansible.builtin.ping", "--one-line"],
-            cwd=CHECKOUT,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        assert sorted(line.split()[0] for line in done.stdout.splitlines() if "pong" in line) == list(HOSTS)
+        printed = run_here("ansible", "-i", str(INVENTORY), "lab", "-m", "ansible.builtin.ping", "--one-line")
+        assert sorted(line.split()[0] for line in printed.splitlines() if "pong" in line) == list(HOSTS)
 
     @pytest.mark.stamped("lab")
     @pytest.mark.parametrize("mode", [[], ["--check", "--diff"]], ids=["real", "check"])

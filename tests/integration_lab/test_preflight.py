@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
-    CHECKOUT,
     HOSTS,
     INVENTORY,
     ON_EACH,
@@ -31,11 +29,11 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     Snapshot,
     clear,
     differences,
-    environment,
     in_parallel,
     launch,
     play,
     replicas,
+    run_here,
     script,
     snapshot,
     wrong_clock,
@@ -169,16 +167,7 @@ def _start(storage: dict[str, str]) -> None:
     request = Listen(ProbeTask(probe, settings, {"n1": storage}), "t" * 64, "n1", ("/srv",))
     state = {"step": "listen", "calls": [call({"n1": request}, ())]}
     argv = ["ansible", "-i", str(INVENTORY), "n1", "-m", "cluster_compute.session.session_step", "-a", "verb=preflight"]
-    done = subprocess.run(
-        [*argv, "-e", json.dumps({"preflight_state": state})],
-        cwd=CHECKOUT,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_here(*argv, "-e", json.dumps({"preflight_state": state}))
 
 
 @pytest.mark.parametrize(("number", "storage"), [("KILL", {}), ("TERM", {"/srv/shared": "writes"})])

@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     clear,
     command,
     environment,
+    run_here,
 )
 
 REQUEST = {
@@ -81,19 +82,7 @@ def quiet(folder: Path, **more: str) -> str:
     """Launch with output and errors in a file; return them."""
     variables = folder / "variables.json"
     variables.write_text(json.dumps(REQUEST), encoding="utf-8")
-    done = subprocess.run(
-        command("launch_cluster", variables),
-        cwd=CHECKOUT,
-        env=environment(TERM="xterm", **more),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    return run_here(*command("launch_cluster", variables), TERM="xterm", **more)
 
 
 def left_on(screen: str) -> str:

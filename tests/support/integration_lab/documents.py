@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     CHECKOUT,
@@ -13,7 +12,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     DIRECTORY,
     INVENTORY,
     NETWORK,
-    environment,
+    run_here,
 )
 
 SUBSTITUTES = [
@@ -66,16 +65,4 @@ def run(command: str) -> str:
     if re.search(r" -it? ", command) and program(command) == "ssh" and " -t " in command:
         # A shell in a replica wants a terminal, and gets one.
         argv = ["script", "--quiet", "--return", "--command", command, "/dev/null"]
-    done = subprocess.run(
-        argv,
-        cwd=CHECKOUT,
-        env=environment(),
-        input="exit\n",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}"
-    return done.stdout
+    return run_here(*argv, stdin="exit\n")

@@ -168,6 +168,23 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, **own, "PYTHONUNBUFFERED": "1", **more}
 
 
+def run_here(*argv: str, stdin: str = "", seconds: float = 600, **more: str) -> str:
+    """Run a program of this machine in the checkout, and return all that it prints; it has to succeed."""
+    done = subprocess.run(
+        argv,
+        cwd=CHECKOUT,
+        env=environment(**more),
+        input=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    assert done.returncode == 0, f"{shlex.join(argv)}\n{done.stdout}"
+    return done.stdout
+
+
 def command(
     playbook: str, variables: Path, *options: str, inventory: Path | None = None, overlay: Path | None = None
 ) -> list[str]:
