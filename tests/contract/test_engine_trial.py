@@ -68,8 +68,7 @@ def without_the_runtime(_host: Host) -> Iterator[None]:
 
 def failure(host: Host, **request: Any) -> dict[str, Any]:
     """Return what the host answers where a session does not start; nothing of it stays."""
-    session = host.plan(size=2, **request)
-    session.bring("held")
+    session = host.held(size=2, **request)
     with pytest.raises(SessionError) as found:
         session.bring("started")
     session.remove(undo=True)

@@ -292,8 +292,7 @@ def test_a_session_works_and_ends_whatever_else_its_image_brings(
 def test_what_no_session_can_be_made_of_is_refused_by_name(
     config: dict[str, Any], reason: str, host: Host, image_of: Make, engine: Engine
 ) -> None:
-    session = host.plan(size=2, image=image_of(**config))
-    session.bring("held")
+    session = host.held(size=2, image=image_of(**config))
     before = things(engine)
     with pytest.raises(SessionError, match=re.escape(reason)):
         session.bring("started")

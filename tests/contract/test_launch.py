@@ -167,8 +167,7 @@ def test_a_lease_that_has_run_out_is_nobodys(host: Host, ledger: LedgerFile) -> 
 
 
 def test_only_who_holds_the_place_may_use_it(host: Host) -> None:
-    session = host.plan(size=1)
-    session.bring("held")
+    session = host.held(size=1)
     with pytest.raises(SessionError, match="has run out"):
         session.bring("started", lease_owner="another run")
     assert session.containers() == {}
@@ -177,8 +176,7 @@ def test_only_who_holds_the_place_may_use_it(host: Host) -> None:
 def test_a_session_whose_lease_is_given_back_while_it_is_started_does_not_say_that_it_runs(
     host: Host, ledger: LedgerFile
 ) -> None:
-    session = host.plan(size=2)
-    session.bring("held")
+    session = host.held(size=2)
 
     def give_back() -> None:
         assert until(lambda: ledger.read()[session.id].stage == CONFIRMED)
@@ -252,8 +250,7 @@ def test_its_containers_are_kept_out_of_the_overlay_once_for_all_or_session_by_s
 
 def test_a_launch_puts_back_what_keeps_containers_out_of_all_overlays(host: Host, keep_out: Call) -> None:
     keep_out()
-    session = host.plan(size=1, ports="18080:80")
-    session.bring("held")
+    session = host.held(size=1, ports="18080:80")
     firewall.remove(STANDING[0])
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 18080))
@@ -309,8 +306,7 @@ def test_a_session_that_was_changed_meanwhile_is_left_as_it_is(host: Host) -> No
 
 
 def test_a_step_that_fails_undoes_all_that_the_call_made(host: Host, engine: Engine, ledger: LedgerFile) -> None:
-    session = host.plan(size=3, others=1, max_replicas_per_host=2, ports="18080:80")
-    session.bring("held")
+    session = host.held(size=3, others=1, max_replicas_per_host=2, ports="18080:80")
     before = things(engine)
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 18080))
@@ -341,8 +337,7 @@ def test_a_session_that_runs_keeps_what_works_when_a_step_fails(host: Host) -> N
 
 
 def test_an_image_that_is_not_there_any_more_is_told(host: Host, engine: Engine) -> None:
-    session = host.plan(size=1)
-    session.bring("held")
+    session = host.held(size=1)
     session.plan["images"][BUSYBOX]["ids"][HERE] = "sha256:" + "0" * 64
     before = things(engine)
     with pytest.raises(SessionError, match=r"Could not create container demo-main1: here does not have the image \S+ "):
@@ -370,8 +365,7 @@ def foreign(host: Host) -> Iterator[None]:
 
 
 def test_a_foreign_container_is_refused_and_left_alone(host: Host, foreign: None, engine: Engine) -> None:
-    session = host.plan(size=1)
-    session.bring("held")
+    session = host.held(size=1)
     output_of("docker", "run", "-d", "--name", "demo-main1", BUSYBOX, "sleep", "8888")
     before = things(engine)
     for check_mode in (True, False):
@@ -404,8 +398,7 @@ def test_a_container_of_another_session_of_the_name_is_refused(host: Host, engin
     ids=["of another kind", "of somebody else"],
 )
 def test_a_foreign_link_is_refused_and_left_alone(kind: list[str], reason: str, host: Host, engine: Engine) -> None:
-    session = host.plan(size=2, others=1, max_replicas_per_host=1)
-    session.bring("held")
+    session = host.held(size=2, others=1, max_replicas_per_host=1)
     name = session.plan["network"]["link"]
     output_of("ip", "link", "add", name, "type", *kind)
     before = things(engine)
@@ -417,8 +410,7 @@ def test_a_foreign_link_is_refused_and_left_alone(kind: list[str], reason: str, 
 
 
 def test_half_a_launch_is_finished(host: Host) -> None:
-    session = host.plan(size=3, others=1, max_replicas_per_host=2)
-    session.bring("held")
+    session = host.held(size=3, others=1, max_replicas_per_host=2)
     everything = session.bring("started")["actions"]
     # As a power cut between two steps leaves it.
     output_of("docker", "rm", "-f", "demo-sub1")
@@ -459,8 +451,7 @@ def test_what_was_changed_by_hand_is_changed_back(host: Host) -> None:
 
 
 def test_nothing_starts_without_the_keys_of_every_replica(host: Host, engine: Engine) -> None:
-    session = host.plan(size=2)
-    session.bring("held")
+    session = host.held(size=2)
     before = things(engine)
     with pytest.raises(SessionError, match="cannot be written without the public keys of every replica"):
         session.bring("started", public_keys={})
@@ -496,8 +487,7 @@ def test_containers_of_one_image_are_looked_into_once(host: Host, monkeypatch: p
 
 
 def test_a_user_that_the_image_does_not_know_is_told(image_of_user: Any, host: Host, engine: Engine) -> None:
-    session = host.plan(size=2, image=image_of_user("nosuch"))
-    session.bring("held")
+    session = host.held(size=2, image=image_of_user("nosuch"))
     before = things(engine)
     with pytest.raises(SessionError, match="The image's user 'nosuch' is not in its /etc/passwd"):
         session.bring("started")
@@ -512,8 +502,7 @@ SERVE = ["sh", "-c", "mkdir /tmp/www; echo hello > /tmp/www/x; sleep $1; eval ex
 def served(host: Host, where: str, timeout: int = 20, seconds: int = 1) -> tuple[Session, Call]:
     """Plan a session whose main comes after a role that listens somewhere, some seconds after it was started."""
     db = {"name": "db", "replicas": 1, "ready_port": 7000, "command": [*SERVE, where, str(seconds)]}
-    session = host.plan(roles=[{"name": "main", "after": ["db"]}, db])
-    session.bring("held")
+    session = host.held(roles=[{"name": "main", "after": ["db"]}, db])
     return session, lambda **more: session.bring("started", roles=["db"], timeout=timeout, **more)
 
 
@@ -560,8 +549,7 @@ def test_a_service_that_only_its_own_replica_reaches_is_not_ready(host: Host) ->
 
 def test_who_ends_before_it_is_ready_is_told_with_its_last_words(host: Host) -> None:
     db = {"name": "db", "replicas": 1, "ready_port": 7000, "command": ["sh", "-c", "echo no disk; sleep 1; exit 4"]}
-    session = host.plan(roles=[{"name": "main", "after": ["db"]}, db])
-    session.bring("held")
+    session = host.held(roles=[{"name": "main", "after": ["db"]}, db])
     with pytest.raises(SessionError, match=r"db1 on here is not running: .* exit code 4\.(.|\n)*no disk"):
         session.bring("started", roles=["db"])
 
@@ -587,8 +575,7 @@ def test_a_health_check_that_nobody_asked_for_decides_nothing(host: Host, image_
     assert session.bring("started", timeout=1)["actions"] == []
     session.remove()
     db = {"name": "db", "replicas": 1}
-    session = host.plan(image=ill, roles=[{"name": "main", "after": ["db"]}, {**db, "image": BUSYBOX}])
-    session.bring("held")
+    session = host.held(image=ill, roles=[{"name": "main", "after": ["db"]}, {**db, "image": BUSYBOX}])
     assert session.bring("started", roles=["db"])["begun"] == ["db1"]
     assert session.bring("started", timeout=1)["replicas"], "nobody comes after main"
 
@@ -608,8 +595,7 @@ def test_who_is_not_healthy_keeps_those_that_come_after(
     check: str, why: str, host: Host, image_with: Callable[..., str]
 ) -> None:
     db = {"name": "db", "replicas": 1, "image": image_with("true", check)}
-    session = host.plan(roles=[{"name": "main", "after": ["db"]}, db])
-    session.bring("held")
+    session = host.held(roles=[{"name": "main", "after": ["db"]}, db])
     expected = rf"db1 on here runs, and roles come after 'db', .* by the HEALTHCHECK of its image first; that is {why}"
     with pytest.raises(SessionError, match=expected) as raised:
         session.bring("started", roles=["db"], timeout=4)
@@ -633,8 +619,7 @@ ENDS = ["sh", "-c", "trap exit TERM; while :; do sleep 0.2; done"]
 @pytest.mark.both_engines
 def test_an_image_s_own_init_is_the_first_process(host: Host, image_with: Callable[..., str]) -> None:
     image = image_with(INIT, 'ENTRYPOINT ["/init"]', 'CMD ["no", "such"]')
-    session = host.plan(size=2, image=image, command=ENDS)
-    session.bring("held")
+    session = host.held(size=2, image=image, command=ENDS)
     with pytest.raises(SessionError) as raised:
         session.bring("started")
     message = raised.value.args[0]
@@ -660,8 +645,7 @@ def test_an_image_s_own_init_is_the_first_process(host: Host, image_with: Callab
 
 
 def test_a_program_that_has_ended_is_told_with_its_last_words(host: Host) -> None:
-    session = host.plan(size=2, command=["sh", "-c", "echo last words; exit 3"])
-    session.bring("held")
+    session = host.held(size=2, command=["sh", "-c", "echo last words; exit 3"])
     with pytest.raises(
         SessionError, match=r"main1 on here is not running: .* is exited, exit code 3\.(.|\n)*last word"
     ):

@@ -71,8 +71,7 @@ def test_a_launch_names_what_keeps_its_replicas_from_logging_in(
 ) -> None:
     monkeypatch.setattr(logins, "SECONDS", 3.0)
     script, named = REFUSED[what]
-    session = host.plan(size=2, image=image_with(script))
-    session.bring("held")
+    session = host.held(size=2, image=image_with(script))
     with pytest.raises(SessionError, match=r"SSH .*In the way in demo-(main1|sub1) may be: ") as failed:
         session.bring("started")
     assert named in str(failed.value)

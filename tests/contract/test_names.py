@@ -47,8 +47,7 @@ def write_over(session: Session, *replicas: str) -> None:
 
 
 def test_a_launch_puts_back_what_an_entrypoint_writes_and_says_so(host: Host) -> None:
-    session = host.plan(size=2, command=["sh", "-c", WRITES])
-    session.bring("held")
+    session = host.held(size=2, command=["sh", "-c", WRITES])
     warnings = session.bring("started").get("warnings", [])
     for replica in session.containers():
         session.run_in(replica, "sh", "-c", "until [ -e /tmp/written ]; do sleep 0.05; done")

@@ -218,8 +218,7 @@ def test_what_nobody_knows_the_group_of_goes_by_its_id(host: Host) -> None:
 
 
 def test_what_is_launched_or_changed_meanwhile_stays(host: Host) -> None:
-    session = host.plan(size=1)
-    session.bring("held")
+    session = host.held(size=1)
     assert session.remove(unless_reserved=True)["actions"] == []
     session.bring("started")
     # What runs is nobody's launch any more; it is the revision that tells that it was changed.
@@ -299,8 +298,7 @@ def volume() -> Iterator[str]:
 def test_data_stays_and_mounts_go(host: Host, folder: Path, volume: str, engine: Engine) -> None:
     before = things(engine)["mounts"]
     mounts = [f"{folder}:/data", {"volume": volume, "target": "/volume"}]
-    session = host.plan(size=1, mounts=mounts)
-    session.bring("held")
+    session = host.held(size=1, mounts=mounts)
     dry_run = session.bring("started", check_mode=True)["actions"]
     assert session.bring("started")["actions"] == dry_run
     assert session.bring("started")["actions"] == []

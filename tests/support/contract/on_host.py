@@ -311,6 +311,13 @@ class Host:
         self.sessions.append(session)
         return session
 
+    def held(self, **request: Any) -> Session:
+        """Plan a session and hold this host's part of it."""
+        session = self.plan(**request)
+        answer = session.bring("held")
+        assert answer["granted"], answer["reasons"]
+        return session
+
     def launch(self, **request: Any) -> Session:
         """Plan a session and start this host's part of it."""
         return self.plan(**request).start()
