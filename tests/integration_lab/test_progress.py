@@ -82,7 +82,7 @@ def quiet(folder: Path, **more: str) -> str:
     """Launch with output and errors in a file; return them."""
     variables = folder / "variables.json"
     variables.write_text(json.dumps(REQUEST), encoding="utf-8")
-    return run_here(*command("launch_cluster", variables), TERM="xterm", **more)
+    return run_here(*command("launch_cluster", variables), variables={"TERM": "xterm", **more})
 
 
 def left_on(screen: str) -> str:

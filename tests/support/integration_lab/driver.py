@@ -168,12 +168,15 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, **own, "PYTHONUNBUFFERED": "1", **more}
 
 
-def run_here(*argv: str, stdin: str = "", seconds: float = 600, **more: str) -> str:
-    """Run a program of this machine in the checkout, and return all that it prints; it has to succeed."""
+def run_here(*argv: str, stdin: str = "", seconds: float = 600, variables: Mapping[str, str] | None = None) -> str:
+    """Run a program of this machine in the checkout, and return all that it prints; it has to succeed.
+
+    variables: of its environment.
+    """
     done = subprocess.run(
         argv,
         cwd=CHECKOUT,
-        env=environment(**more),
+        env=environment(**(variables or {})),
         input=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
