@@ -23,6 +23,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.tests.support import preloaded
 from ansible_collections.cluster_compute.session.tests.support.deprecations import SHOWN, deprecations
 
 CALLING = {"session_step", *ARGUMENTS}
@@ -220,23 +221,14 @@ def recorded(argv: list[str], seconds: float = 300) -> Run:
     with tempfile.TemporaryDirectory(prefix="cluster-compute-it-") as folder:
         record = Path(folder) / "record"
         record.touch()
-        done = subprocess.run(
-            argv,
-            cwd=CHECKOUT,
-            env=environment(
-                **SHOWN,
-                ANSIBLE_CALLBACK_PLUGINS=str(HERE / "callback"),
-                ANSIBLE_CALLBACKS_ENABLED="recorder",
-                ANSIBLE_LOAD_CALLBACK_PLUGINS="true",
-                CLUSTER_COMPUTE_TEST_RECORD=str(record),
-            ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=seconds,
-            check=False,
+        given = environment(
+            **SHOWN,
+            ANSIBLE_CALLBACK_PLUGINS=str(HERE / "callback"),
+            ANSIBLE_CALLBACKS_ENABLED="recorder",
+            ANSIBLE_LOAD_CALLBACK_PLUGINS="true",
+            CLUSTER_COMPUTE_TEST_RECORD=str(record),
         )
+        done = preloaded.run(argv, CHECKOUT, given, seconds)
         run = Run(done.returncode, _COLOUR.sub("", done.stdout))
         assert deprecations(run.output) == []
         for line in record.read_text(encoding="utf-8").splitlines():

@@ -1,0 +1,245 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Run ansible-playbook as children of one process that has imported Ansible and the collection already.
+
+A start of ansible-playbook takes a second of processor time before it does anything: imports, and the compilation of
+every file of a collection, which Ansible never keeps. A run from here has its own process with the arguments,
+environment, working directory and files that it would have as a command.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+LATE = ("CLUSTER_COMPUTE_", "PYTEST_CURRENT_TEST")
+"""Beginnings of the names of variables that nothing reads while it is imported."""
+LIMIT = 1 << 17
+"""Bytes of a request."""
+COLLECTION = "ansible_collections.cluster_compute.session.plugins"
+KINDS = ("action", "callback", "filter")
+PACKAGES = ("action", "callback", "connection", "filter", "inventory", "shell", "strategy", "test", "vars")
+"""Kinds of Ansible's own plugins that nearly every run loads."""
+
+
+def steady(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of an environment that has to be the same for all runs of one process."""
+    return {name: value for name, value in environment.items() if not name.startswith(LATE)}
+
+
+class Preloaded:
+    """A process that has imported everything, for runs in one environment. It ends with the one that made it."""
+
+    def __init__(self, environment: Mapping[str, str], folder: Path = CHECKOUT) -> None:
+        own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.steady = steady(environment)
+        with its:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(its.fileno())],
+                cwd=folder,
+                env=self.steady,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[its.fileno()],
+            )
+        self._socket = own
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the process. What it has started goes on."""
+        self._socket.close()
+        self._process.wait()
+
+    def run(
+        self, argv: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ansible-playbook and return how it ended, with all that it wrote as its output."""
+        reading, writing = os.pipe()
+        own, its = socket.socketpair()
+        with own, its, open(os.devnull, "rb") as nothing, open(reading, encoding="utf-8", errors="replace") as output:
+            request = json.dumps({"argv": list(argv), "folder": str(folder), "environment": dict(environment)}).encode()
+            socket.send_fds(self._socket, [request], [nothing.fileno(), writing, writing, its.fileno()])
+            os.close(writing)
+            its.close()
+            _content, files, _flags, _address = socket.recv_fds(own, 1, 1)
+            assert files, "the process that starts ansible-playbook has ended"
+            try:
+                text, code = _watched(output, own, files[0], argv, seconds)
+            finally:
+                os.close(files[0])
+        return subprocess.CompletedProcess(list(argv), code, text, None)
+
+
+def _watched(output: Any, own: socket.socket, process: int, argv: Sequence[str], seconds: float) -> tuple[str, int]:
+    """Return what a run writes, and its exit code. It is killed if it takes too long, or if this is interrupted."""
+    text: list[str] = []
+    reader = threading.Thread(target=lambda: text.append(output.read()), daemon=True)
+    reader.start()
+    try:
+        own.settimeout(seconds)
+        code = int(own.recv(16))
+        reader.join(seconds)
+        if reader.is_alive():
+            raise TimeoutError("something that the run has started still has its output open")
+    except BaseException as error:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+        if isinstance(error, TimeoutError):
+            raise subprocess.TimeoutExpired(argv, seconds) from error
+        raise
+    return "".join(text), code
+
+
+_lock = threading.Lock()
+
+
+class _Own:
+    """The process for runs of this one, in the environment of the first of them."""
+
+    process: Preloaded | None = None
+
+
+def run(
+    argv: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of Ansible: ansible-playbook as a child of a process that has imported everything, if that fits."""
+    if argv[0] != "ansible-playbook":
+        return run_command(argv, folder, environment, seconds)
+    with _lock:
+        if _Own.process is None:
+            _Own.process = Preloaded(environment)
+    if _Own.process.steady != steady(environment):
+        return run_command(argv, folder, environment, seconds)
+    return _Own.process.run(argv, folder, environment, seconds)
+
+
+def run_command(
+    argv: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process that imports everything itself."""
+    return subprocess.run(
+        argv,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def _preload() -> None:
+    """Import what runs need, so that their processes have it."""
+    importlib.import_module("ansible.cli.playbook")
+    loader = importlib.import_module("ansible.plugins.loader")
+    loader.init_plugin_loader()
+    for kind in PACKAGES:
+        package = importlib.import_module(f"ansible.plugins.{kind}")
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            with contextlib.suppress(ImportError):  # some need what is not installed
+                importlib.import_module(module.name)
+    importlib.import_module("ansible_collections.ansible.builtin")
+    for kind in KINDS:
+        for path in sorted((CHECKOUT / "plugins" / kind).glob("[!_]*.py")):
+            importlib.import_module(f"{COLLECTION}.{kind}.{path.stem}")
+    gc.collect()
+    gc.freeze()  # or a child's first collection would copy every page of this
+
+
+def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Start a process for each request, report how it ends. Return in such a process alone, with its files."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt at the terminal is for the runs
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(requests, selectors.EVENT_READ)
+        while True:
+            for key, _events in waiting.select():
+                if key.data is not None:
+                    waiting.unregister(key.fd)
+                    _report(key.fd, *key.data)
+                    continue
+                content, files, _flags, _address = socket.recv_fds(requests, LIMIT, 4)
+                if not content:
+                    sys.exit()
+                child = os.fork()
+                if not child:
+                    break
+                *given, answers = files
+                for number in given:
+                    os.close(number)
+                process = os.pidfd_open(child)
+                answer = socket.socket(fileno=answers)
+                socket.send_fds(answer, [b" "], [process])
+                waiting.register(process, selectors.EVENT_READ, (child, answer))
+            else:
+                continue
+            break
+        others = [key.data[1] for key in waiting.get_map().values() if key.data is not None]
+        for answer in others:
+            answer.close()
+    requests.close()
+    os.close(files[3])
+    return json.loads(content), files[:3]
+
+
+def _report(process: int, child: int, answer: socket.socket) -> None:
+    os.close(process)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with answer, contextlib.suppress(BrokenPipeError):
+        answer.send(str(code).encode())
+
+
+def _become(request: dict[str, Any], files: list[int]) -> NoReturn:
+    """Be the run that was asked for."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = [str(Path(sys.executable).with_name("ansible-playbook")), *request["argv"][1:]]
+    _renew()
+    sys.exit(importlib.import_module("ansible.cli.playbook").main())
+
+
+def _renew() -> None:
+    """Give this run what each run has of its own, though it was made by an import."""
+    constants, manager, identifiers, loader = map(
+        _module, ("ansible.constants", "ansible.config.manager", "ansible.utils.vars", "ansible.plugins.loader")
+    )
+    atexit.unregister(manager.cleanup_tmp_file)
+    constants.DEFAULT_LOCAL_TMP = constants.config.get_config_value("DEFAULT_LOCAL_TMP")
+    identifiers.random_int = os.urandom(4).hex()
+    loader._configure_collection_loader = lambda *_arguments: None  # which would warn that this was done before
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+def main() -> None:
+    """Wait for requests on the socket whose number is the argument."""
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    _preload()
+    _become(*_serve(requests))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Tests on labs run ansible-playbook as children of a process that has imported everything: what comes of it is the
+same as by the command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.support.preloaded import CHECKOUT, Preloaded, run_command
+
+PLAY = """
+- hosts: all
+  gather_facts: false
+  vars: {ansible_python_interpreter: "{{ ansible_playbook_python }}", session_resource_group: all}
+  tasks:
+    - {debug: {msg: "{{ lookup('pipe', 'pwd') }} {{ lookup('env', 'CLUSTER_COMPUTE_WORD') }}"}}
+    - {command: sleep 60, when: slow | default(false)}
+    - {cluster_compute.session.session_request: {only: name}}
+"""
+CASES: tuple[dict[str, object], ...] = ({"session_name": "right"}, {"session_name": "Not A Name"}, {})
+"""One that succeeds, one that an action of the collection refuses, one that fails by itself."""
+
+
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    """Return the environment of the runs."""
+    own = {"ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**os.environ, **own, "PATH": path, "PYTHONUNBUFFERED": "1", "CLUSTER_COMPUTE_WORD": "first"}
+
+
+@pytest.fixture(scope="module")
+def preloaded(environment: dict[str, str]) -> Iterator[Preloaded]:
+    """Give the process that starts runs."""
+    process = Preloaded(environment)
+    yield process
+    process.close()
+
+
+def command(folder: Path, **variables: object) -> list[str]:
+    """Return the command for the play, on this machine."""
+    play = folder / "play.yml"
+    play.write_text(PLAY, encoding="utf-8")
+    return ["ansible-playbook", "-i", "localhost,", "-c", "local", str(play), "-e", json.dumps(variables)]
+
+
+@pytest.mark.parametrize("variables", CASES)
+def test_code_output_folder_and_environment_are_those_of_the_command(
+    preloaded: Preloaded, environment: dict[str, str], tmp_path: Path, variables: dict[str, object]
+) -> None:
+    """Also where the variable and the folder are not those in which everything was imported."""
+    given = {**environment, "CLUSTER_COMPUTE_WORD": "second"}
+    argv = command(tmp_path, **variables)
+    here, there = (start(argv, tmp_path, given, 60) for start in (preloaded.run, run_command))
+    assert (here.returncode, here.stdout) == (there.returncode, there.stdout)
+    assert (here.returncode == 0) == (variables == CASES[0])
+    assert f"{tmp_path} second" in here.stdout
+
+
+def test_runs_side_by_side_have_folders_of_their_own_which_go(environment: dict[str, str], tmp_path: Path) -> None:
+    """The folder that a process has for temporary files is made while Ansible is imported."""
+    place = tmp_path / "own"
+    given = {**environment, "ANSIBLE_LOCAL_TEMP": str(place)}
+    process = Preloaded(given)
+    with ThreadPoolExecutor(3) as pool:
+        runs = list(pool.map(lambda _number: process.run(command(tmp_path), tmp_path, given, 60), range(3)))
+    assert len({run.stdout for run in runs}) == 1
+    assert len(list(place.iterdir())) == 1
+    process.close()
+    assert list(place.iterdir()) == []
+
+
+def test_a_run_that_takes_too_long_is_killed_and_the_next_one_works(
+    preloaded: Preloaded, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """As subprocess.run does it with a command."""
+    with pytest.raises(subprocess.TimeoutExpired):
+        preloaded.run(command(tmp_path, session_name="right", slow=True), tmp_path, environment, 3)
+    assert preloaded.run(command(tmp_path, session_name="right"), tmp_path, environment, 60).returncode == 0
+
+
+def test_nothing_is_said_before_a_run(environment: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+    """Ansible says what is deprecated once in a process: nobody would see it in a run."""
+    Preloaded(environment).close()
+    assert capfd.readouterr() == ("", "")
