@@ -85,18 +85,3 @@ path:
   type: str
   sample: /usr/local/lib/cluster-compute/host.pyz
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_boot
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule(**ARGUMENTS["host_boot"])
-    module.exit_json(**answer(host_boot, module.params, module.check_mode))
-
-
-if __name__ == "__main__":
-    main()

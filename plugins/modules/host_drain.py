@@ -65,18 +65,3 @@ sessions:
   elements: str
   sample: [train]
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_drain
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule(**ARGUMENTS["host_drain"])
-    module.exit_json(**answer(host_drain, module.params, module.check_mode))
-
-
-if __name__ == "__main__":
-    main()

@@ -66,18 +66,3 @@ overlays:
   type: dict
   sample: {"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"}
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_firewall
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule(**ARGUMENTS["host_firewall"])
-    module.exit_json(**answer(host_firewall, module.params, module.check_mode))
-
-
-if __name__ == "__main__":
-    main()

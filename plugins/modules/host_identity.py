@@ -45,18 +45,3 @@ actions:
   elements: str
   sample: ["create identity h1"]
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_identity
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule(**ARGUMENTS["host_identity"])
-    module.exit_json(**answer(host_identity, module.params, module.check_mode))
-
-
-if __name__ == "__main__":
-    main()

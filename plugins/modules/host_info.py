@@ -310,18 +310,3 @@ host:
       elements: dict
       returned: if usable
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_info
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule(**ARGUMENTS["host_info"])
-    module.exit_json(**answer(host_info, module.params, module.check_mode))
-
-
-if __name__ == "__main__":
-    main()

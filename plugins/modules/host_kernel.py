@@ -43,18 +43,3 @@ actions:
   elements: str
   sample: ["set kernel setting net.ipv4.neigh.default.gc_thresh3", "create file /etc/sysctl.d/60-cluster-compute.conf"]
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_kernel
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule(**ARGUMENTS["host_kernel"])
-    module.exit_json(**answer(host_kernel, module.params, module.check_mode))
-
-
-if __name__ == "__main__":
-    main()

@@ -49,18 +49,3 @@ actions:
     - create file /usr/local/lib/cluster-compute/runtime
     - set engine setting runtime cluster-compute in /etc/docker/daemon.json
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_runtime
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule(**ARGUMENTS["host_runtime"])
-    module.exit_json(**answer(host_runtime, module.params, module.check_mode))
-
-
-if __name__ == "__main__":
-    main()

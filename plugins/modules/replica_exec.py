@@ -72,18 +72,3 @@ stderr:
   returned: when the command ran
   type: str
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import replica_exec
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule(**ARGUMENTS["replica_exec"])
-    module.exit_json(**answer(replica_exec, module.params, module.check_mode))
-
-
-if __name__ == "__main__":
-    main()

@@ -380,18 +380,3 @@ tombstones:
   type: list
   elements: dict
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import session_host
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule(**ARGUMENTS["session_host"])
-    module.exit_json(**answer(session_host, module.params, module.check_mode))
-
-
-if __name__ == "__main__":
-    main()

@@ -38,18 +38,3 @@ path:
   type: str
   sample: /usr/local/lib/cluster-compute/ssh-runtime
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import ssh_runtime
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.program import answer
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule(**ARGUMENTS["ssh_runtime"])
-    module.exit_json(**answer(ssh_runtime, module.params, module.check_mode))
-
-
-if __name__ == "__main__":
-    main()

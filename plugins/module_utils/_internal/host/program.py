@@ -109,18 +109,14 @@ def _hang_in(result: Mapping[str, Any]) -> str:
 
 
 def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> Result:
-    """Return the result of one call. call: the name of its file in `calls`. arguments: in their plain form."""
-    return answer(import_module(f"{_CALLS}.{call}"), arguments, check_mode, call not in TELLING)
+    """Return the result of one call in the form of a module: changed, diff; failed and msg if it failed in a known way.
 
-
-def answer(code: Any, arguments: Mapping[str, Any], check_mode: bool, refuses: bool = True) -> Result:
-    """Return the result in the form of a module: changed, diff; failed and msg if it failed in a known way.
-
-    code: the file of the call in `calls`: STATES contains what it can be asked for, and ``call`` runs that. refuses:
-    whether it rejects the state directory of a newer release.
+    call: the name of its file in `calls`: STATES contains what it can be asked for, and ``call`` runs that.
+    arguments: in their plain form.
     """
+    code = import_module(f"{_CALLS}.{call}")
     try:
-        if refuses and "state_directory" in arguments:
+        if call not in TELLING and "state_directory" in arguments:
             StateDirectory(arguments["state_directory"]).check_version()
         result: Result = code.call(read(code.STATES, arguments), check_mode)
     except (SessionError, OSError) as error:
