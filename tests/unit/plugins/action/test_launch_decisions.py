@@ -36,21 +36,12 @@ def _cpus(**cpus: object) -> dict[str, dict[str, Any]]:
     return {host: {"cluster_compute_cpus": value} for host, value in cpus.items()}
 
 
+# What each rule does is shown in core/rules/test_placement.py.
 CASES: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, str]]] = {
     "designated hosts": (
         {"session_size": 3, "session_hosts": "n2,n3"},
         {},
         {"main1": "n2", "sub1": "n2", "sub2": "n3"},
-    ),
-    "excluded hosts": (
-        {"session_size": 2, "session_excluded_hosts": ["n1"]},
-        {},
-        {"main1": "n2", "sub1": "n2"},
-    ),
-    "a limit per host": (
-        {"session_size": 3, "session_max_replicas_per_host": "1"},
-        {},
-        {"main1": "n1", "sub1": "n2", "sub2": "n3"},
     ),
     "a host's own limit": (
         {"session_size": 2},
@@ -67,21 +58,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, str]
         {"session_size": 3, "session_resource_group": "small_pool"},
         {},
         {"main1": "n2", "sub1": "n2", "sub2": "n3"},
-    ),
-    "pack leaves the least behind": (
-        {"session_size": 2, "session_policy": "pack"},
-        _cpus(n1=4, n2=2, n3=3),
-        {"main1": "n2", "sub1": "n2"},
-    ),
-    "inventory takes the first that can": (
-        {"session_size": 2, "session_policy": "inventory"},
-        _cpus(n1=4, n2=2, n3=3),
-        {"main1": "n1", "sub1": "n1"},
-    ),
-    "the fewest hosts, not the first ones": (
-        {"session_size": 6},
-        _cpus(n1=2, n2=3, n3=3),
-        {"main1": "n2", "sub1": "n2", "sub2": "n2", "sub3": "n3", "sub4": "n3", "sub5": "n3"},
     ),
     "spread evens out": (
         {"session_size": 4, "session_policy": "spread"},
