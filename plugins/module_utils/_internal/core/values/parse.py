@@ -122,9 +122,9 @@ def parse_bool(variable: str, value: object) -> bool:
         return value
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
-    if isinstance(value, str) and value.strip().lower() in ("true", "yes", "on", "1"):
+    if isinstance(value, str) and value.strip().lower() in ("true", "yes", "on", "y", "t", "1"):
         return True
-    if isinstance(value, str) and value.strip().lower() in ("false", "no", "off", "0"):
+    if isinstance(value, str) and value.strip().lower() in ("false", "no", "off", "n", "f", "0"):
         return False
     raise InvalidInput.single(variable, value, "It must be true or false.")
 
