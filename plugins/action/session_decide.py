@@ -18,27 +18,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     pick,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import (
-    REGISTRIES,
-    parse_registries,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show import events
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     CoreError,
     printable,
     spoken,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import (
-    launch,
-    repair,
-    schedule,
-    teardown,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import (
     HandingVerb,
     Outside,
     State,
-    Verb,
     hosts_of,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.events import (
@@ -57,7 +46,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_va
     resource_group,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identity import has_ended, this_run
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import BY_GIVEN, HANDING, VERBS
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import HANDING, VERBS
 
 PAUSE = (0.3, 1.5)
 """Range of seconds between two attempts. Random, so that runs that collided do not collide again."""
@@ -100,67 +89,55 @@ class ActionModule(ActionBase):
         _result, arguments = self.validate_argument_spec(
             {
                 "verb": {"type": "str", "required": True, "choices": list(VERBS)},
-                "after": {"type": "str"},
                 "given": {"type": "dict"},
+                "after": {"type": "str"},
                 "says": {"type": "bool", "default": False},
-                "request": {"type": "dict"},
-                "attempts": {"type": "int", "default": 20},
-                "from_queue": {"type": "bool", "default": False},
-                "regenerate_keys": {"type": "bool", "default": False},
-                "hands_on": {"type": "bool", "default": False},
-                "session_name": {"type": "str"},
-                "fails": {"type": "bool", "default": True},
-                "begins": {"type": "bool", "default": False},
-                "only_lost": {"type": "bool", "default": False},
-                "moves_from": {"type": "list", "elements": "str", "default": []},
-                "losses": {"type": "list", "elements": "str", "default": []},
-                "unreachable": {"type": "list", "elements": "str", "default": []},
-                "leaks": {"type": "bool", "default": False},
-                "puts_back": {"type": "bool", "default": True},
-                "requeue_from": {"type": "list", "elements": "str", "default": []},
-                "outcome": {"type": "dict"},
                 "state_of": {"type": "str"},
             }
         )
-        verb = VERBS[arguments["verb"]]
+        name = arguments["verb"]
         if arguments["state_of"] is not None:
             # Unchanged, because nothing in it is a template.
-            state = task_vars["hostvars"].raw_get(arguments["state_of"])[f"{arguments['verb']}_state"]
+            state = task_vars["hostvars"].raw_get(arguments["state_of"])[f"{name}_state"]
             return not_shown({**state, "changed": False})
         event = None
         try:
             receiver = read_receiver(task_vars, reader(self._templar))
-            state = self._begin(arguments, task_vars) or dict(task_vars[f"{arguments['verb']}_state"])
-            is_answered = arguments["given"] is None or arguments["after"] is not None
-            if state["step"] and is_answered and arguments["after"] in (None, state["step"]):
-                state = self._advanced(verb, state, arguments, task_vars)
-                if not state["step"] and not self._task.check_mode:
-                    event = events.happened(arguments["verb"], state)
+            state, is_decided = self._decided(name, arguments["given"], arguments["after"], task_vars)
+            if is_decided and not state["step"] and not self._task.check_mode:
+                event = events.happened(name, state)
         except CoreError as error:
-            return {"failed": True, "msg": f"{verb.REFUSED}\n{error}"}
+            return {"failed": True, "msg": f"{VERBS[name].REFUSED}\n{error}"}
         if state.get("pause") is not None and not self._task.check_mode:
             drawn = random.uniform(*PAUSE)  # noqa: S311 - spreads tries, guards no secret
             time.sleep(max(drawn, float(state["pause"])))
         if event is not None and receiver is not None:
             send(receiver, event, task_vars, reader(self._templar))
-        return self._result(state, arguments, event)
+        return self._result(state, name, arguments["says"], event)
 
-    def _advanced(self, verb: Verb, state: State, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State:
-        """Return what the verb makes of a state and the answers to its step."""
-        answers = self._answers(state, arguments["verb"], task_vars["hostvars"])
-        if arguments["outcome"] is not None:
-            answers["launch"] = arguments["outcome"]
-        return verb.advance(state, answers, self._outside(task_vars))
+    def _decided(
+        self, name: str, given: Mapping[str, Any] | None, after: str | None, task_vars: Mapping[str, Any]
+    ) -> tuple[State, bool]:
+        """Return the next state of a verb, and whether answers were evaluated for it.
 
-    def _begin(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State | None:
-        """Return the first state if this decision is the first. None if there is a state already."""
-        hosts, left_out = self._hosts(task_vars)
-        state = self._first(arguments, task_vars, hosts)
-        if state is None or not left_out:
-            return state
-        names = ", ".join(left_out)
-        self._display.warning(printable(f"--limit leaves out {names}: they count as hosts that cannot be reached."))
-        return {**state, "left_out": left_out}
+        given: what begins the verb; None if it has a state. after: the step whose answers are meant; any if None,
+        except that a verb does not evaluate answers when it begins.
+        """
+        verb, hostvars = VERBS[name], task_vars["hostvars"]
+        state: State = {} if given is not None else dict(task_vars[f"{name}_state"])
+        if given is None and (not state["step"] or after not in (None, state["step"])):
+            return state, False
+        outside = self._outside(task_vars)
+        if given is not None:
+            hosts, left_out = self._hosts(task_vars)
+            state = verb.begin(given, hosts, outside)
+            state.update({"left_out": left_out} if left_out else {})
+            if after != state["step"]:
+                return state, False
+        answers = self._answers(state, name, hostvars)
+        if state["step"] == "launch":  # which the verb of that name has done
+            answers["launch"] = (task_vars.get("launch_state") or {}).get("outcome") or {}
+        return verb.advance(state, answers, outside), True
 
     def _hosts(self, task_vars: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         """Return the hosts that the verb is about, and which of them ``--limit`` leaves out of this run.
@@ -172,26 +149,13 @@ class ActionModule(ActionBase):
             return own, []
         variables = {"session_resource_group": reader(self._templar)(task_vars.get("session_resource_group"))}
         _group, hosts = resource_group(variables, task_vars["groups"])
-        return (hosts, [host for host in hosts if host not in own]) if set(own) <= set(hosts) else (own, [])
-
-    def _first(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any], hosts: list[str]) -> State | None:
-        if arguments["request"] is not None:
-            parse_registries(self._own(task_vars).get(REGISTRIES))
-            given = {key: arguments[key] for key in ("attempts", "from_queue", "regenerate_keys", "hands_on")}
-            return launch.begin(arguments["request"], hosts, time.time(), **given)
-        if arguments["begins"] and arguments["verb"] == "repair":
-            name = arguments["session_name"] or ""
-            given = {key: arguments[key] for key in ("leaks", "puts_back", "requeue_from")}
-            return repair.begin(hosts, name, **given)
-        if arguments["begins"]:
-            given = {key: arguments[key] for key in ("only_lost", "moves_from", "losses", "unreachable")}
-            return schedule.begin(hosts, arguments["session_name"] or "", **given)
-        if arguments["given"] is not None:
-            return BY_GIVEN[arguments["verb"]].begin(arguments["given"], hosts, self._outside(task_vars))
-        if arguments["session_name"] is not None:
-            hands_on = arguments["hands_on"] and not self._task.check_mode
-            return teardown.begin(arguments["session_name"], hosts, arguments["fails"], hands_on)
-        return None
+        if not set(own) <= set(hosts):
+            return own, []
+        left_out = [host for host in hosts if host not in own]
+        if left_out:
+            names = ", ".join(left_out)
+            self._display.warning(printable(f"--limit leaves out {names}: they count as hosts that cannot be reached."))
+        return hosts, left_out
 
     def _own(self, task_vars: Mapping[str, Any]) -> Any:
         return PlainHosts(task_vars["hostvars"])[task_vars["inventory_hostname"]]
@@ -219,13 +183,13 @@ class ActionModule(ActionBase):
             scope=read_scope(task_vars, reader(self._templar)),
         )
 
-    def _result(self, state: State, arguments: Mapping[str, Any], event: events.Event | None) -> dict[str, Any]:
-        handing = HANDING.get(arguments["verb"])
+    def _result(self, state: State, name: str, says: bool, event: events.Event | None) -> dict[str, Any]:
+        handing = HANDING.get(name)
         if "failure" in state and not state["step"]:
             shown = {"diff": state["diff"]} if "diff" in state else {}
             return {"failed": True, "msg": spoken(state["failure"]), **spoken(shown)}
         is_over = not state["step"]
-        if is_over and arguments["says"] and handing is not None:
+        if is_over and says and handing is not None:
             # Shown as ansible.builtin.debug does. Data for later jobs was passed on before, or it would also be shown.
             shown = {"changed": False, "msg": spoken(handing.closing_lines(state)), "_ansible_verbose_always": True}
             return {**shown, "warnings": spoken(state["warnings"])} if state.get("warnings") else shown

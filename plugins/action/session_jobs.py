@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import (
-    JobRequest,
-    parse_job_request,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import JobRequest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import parse_job_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.near_misses import (
     slips_of_prefix,
 )
@@ -44,8 +43,8 @@ class ActionModule(ActionBase):
             slips = slips_of_prefix(load_extra_vars(self._loader), PREFIX, [field.name for field in fields(JobRequest)])
             if slips:
                 raise InvalidInput(slips)
-            request = parse_job_request(variables).to_dict()
+            request = parse_job_request(variables)
         except CoreError as error:
             return {"failed": True, "msg": f"{job.REFUSED}\n{error}"}
-        del request["env"]  # its values are secret, and the step that starts the job reads them itself
-        return {"changed": False, "request": request}
+        # The values of env are secret, and the step that starts the job reads them itself.
+        return {"changed": False, "request": encode(replace(request, env={}))}

@@ -18,11 +18,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     OutputAnswer,
     read_answers,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import LogsRequest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.verb_state import (
+    LogsState,
+    read_state,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.near_misses import (
     slips_of_prefix,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import (
-    LogsRequest,
     files_of,
     merge,
     parse_logs_request,
@@ -57,33 +62,33 @@ class ActionModule(ActionBase):
         )
         try:
             if arguments["state"] == "checked":
-                return {"changed": False, "request": self._checked(task_vars)}
-            return self._shown(task_vars["logs_state"], task_vars["hostvars"])
+                return {"changed": False, "request": encode(self._checked(task_vars))}
+            return self._shown(read_state(LogsState, task_vars["logs_state"]), task_vars["hostvars"])
         except CoreError as error:
             return {"failed": True, "msg": f"{logs.REFUSED}\n{error}"}
 
-    def _checked(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked(self, task_vars: Mapping[str, Any]) -> LogsRequest:
         _group, variables = group_variables(PREFIX, task_vars, reader(self._templar))
         slips = slips_of_prefix(load_extra_vars(self._loader), PREFIX, [field.name for field in fields(LogsRequest)])
         if slips:
             raise InvalidInput(slips)
-        return parse_logs_request(variables).to_dict()
+        return parse_logs_request(variables)
 
-    def _shown(self, state: Mapping[str, Any], hostvars: Any) -> dict[str, Any]:
-        request = state["request"]
-        results = {host: hostvars.raw_get(host).get("logs_answer") or {} for host in state["hosts"]}
+    def _shown(self, state: LogsState, hostvars: Any) -> dict[str, Any]:
+        request = state.request
+        results = {host: hostvars.raw_get(host).get("logs_answer") or {} for host in state.hosts}
         answers = read_answers(OutputAnswer, results).values()
         sources = [source for answer in answers for source in answer.sources or ()]
         lines = merge(sources)
-        if not request["follow_seconds"]:
+        if not request.follow_seconds:
             width = max((len(speaker(source)) for source in sources), default=0)
             for time, name, stream, text in lines:
-                Display().display(shown(name, width, stream, text, time if request["timestamps"] else ""))
-        files = files_of(sources, lines) if request["directory"] else {}
+                Display().display(shown(name, width, stream, text, time if request.timestamps else ""))
+        files = files_of(sources, lines) if request.directory else {}
         changed = False
         if files:
-            changed = _save(os.path.abspath(os.path.expanduser(request["directory"])), files, self._task.check_mode)
-        return {"changed": changed, "notes": spoken(state["notes"]), "files": sorted(files), "lines": len(lines)}
+            changed = _save(os.path.abspath(os.path.expanduser(request.directory)), files, self._task.check_mode)
+        return {"changed": changed, "notes": spoken(state.notes), "files": sorted(files), "lines": len(lines)}
 
 
 def _save(directory: str, files: Mapping[str, str], check_mode: bool) -> bool:

@@ -17,12 +17,11 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import Source
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import (
     DEFAULT_SIZE,
-    shown,
-    speaker,
+    Source,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import shown, speaker
 
 SLICE = 5.0
 """Seconds after which a host answers although nothing was written."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import PREFIX
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import (
     parse_request,
@@ -83,13 +84,15 @@ class ActionModule(ActionBase):
             _group, shared = group_variables(SHARED_WITH, task_vars, reader(self._templar))
             return {
                 **found,
-                **launch_request(
-                    request,
-                    *session_owner(variables, asker, shared.get(SHARED_WITH)),
-                    **{
-                        name: read_variable(name, variables)
-                        for name in ("recreate", "wait", "wait_seconds", "min_size")
-                    },
+                **encode(
+                    launch_request(
+                        request,
+                        *session_owner(variables, asker, shared.get(SHARED_WITH)),
+                        **{
+                            name: read_variable(name, variables)
+                            for name in ("recreate", "wait", "wait_seconds", "min_size")
+                        },
+                    )
                 ),
                 "resource_group": group,
             }

@@ -12,6 +12,7 @@ version_added: 1.0.0
 description:
   - Reads two variables of the verb - its state, which this module returned before, and the answer of each host to the
     last step. For a launch these are C(launch_state) and C(launch_answer). Returns the next state.
+  - The answer to the step V(launch) of another verb is C(outcome) in C(launch_state).
   - If the verb has to try again, the module first pauses for a short random time.
   - Fails if the verb has failed, and reports everything that is wrong.
   - Runs on the controller and changes nothing.
@@ -27,108 +28,22 @@ options:
     type: str
     required: true
     choices: [check_pairs, launch, logs, preflight, repair, run_job, schedule, teardown]
+  given:
+    description:
+      - Begins the verb. The variables of its role without their prefix, as the verb needs them; for a launch also
+        C(request), which M(cluster_compute.session.session_request) returned.
+      - If O(after) names the first step, every host of the play must have answered to it, and the answers are evaluated
+        at once. Otherwise the first state is returned.
+    type: dict
   after:
     description:
       - The step after which to decide. If the state names another step, the state is returned unchanged.
     type: str
-  given:
-    description:
-      - Begins another verb with these inputs. If O(after) names the first step, the answers to it are evaluated at
-        once.
-    type: dict
   says:
     description:
       - Whether to show the outcome of the verb to people if the verb is over, and then return nothing else.
     type: bool
     default: false
-  request:
-    description:
-      - Begins a launch, after every host of the play has answered to M(cluster_compute.session.host_info). The value is
-        what M(cluster_compute.session.session_request) returned. If the session already waits, add its record as
-        C(waits).
-    type: dict
-  attempts:
-    description:
-      - How often a launch plans again if concurrent launches took the capacity.
-    type: int
-    default: 20
-  from_queue:
-    description:
-      - Whether the launch comes from the queue. Such a launch does not fail if the session cannot be started.
-    type: bool
-    default: false
-  regenerate_keys:
-    description:
-      - Whether a launch replaces all keys.
-    type: bool
-    default: false
-  hands_on:
-    description:
-      - Whether to pass the outcome of the verb on to later jobs in C(cluster_compute_session), as
-        M(ansible.builtin.set_stats) does.
-    type: bool
-    default: false
-  session_name:
-    description:
-      - Begins a teardown of this session, after every host of the play has removed it.
-      - With O(verb=repair), the only session to repair. Empty means all sessions.
-    type: str
-  fails:
-    description:
-      - Whether a teardown fails if a host could not be reached or cleaned.
-    type: bool
-    default: true
-  begins:
-    description:
-      - Begins a repair or a run through the queue, after every host of the play has answered to
-        M(cluster_compute.session.host_info). A repair needs whole records.
-    type: bool
-    default: false
-  only_lost:
-    description:
-      - In a run through the queue, whether only to move replicas of lost hosts to other hosts. With O(session_name),
-        only those of this session are moved, whatever its request says.
-    type: bool
-    default: false
-  moves_from:
-    description:
-      - In a run through the queue, hosts whose replicas move to other hosts, if their sessions survive the loss of a
-        host.
-    type: list
-    elements: str
-    default: []
-  losses:
-    description:
-      - In a run through the queue, ids of sessions that are known to have lost hosts. Every host of the play except
-        those of O(unreachable) must have answered about these sessions, with C(peers_of) and whole records.
-    type: list
-    elements: str
-    default: []
-  unreachable:
-    description: In a run through the queue, hosts that are known to be unreachable and were not contacted.
-    type: list
-    elements: str
-    default: []
-  leaks:
-    description:
-      - Whether a repair also removes parts of sessions that have no record.
-    type: bool
-    default: false
-  puts_back:
-    description:
-      - Whether a repair restores what is missing.
-    type: bool
-    default: true
-  requeue_from:
-    description:
-      - In a repair, hosts whose batch sessions go back into the queue.
-    type: list
-    elements: str
-    default: []
-  outcome:
-    description:
-      - The outcome of a launch that O(verb=schedule) requested, which is C(outcome) in its last state.
-    type: dict
   state_of:
     description:
       - A host of an earlier play whose state this play continues with. The state is returned unchanged.
@@ -141,7 +56,8 @@ EXAMPLES = r"""
 - name: Plan the session
   cluster_compute.session.session_decide:
     verb: launch
-    request: "{{ launch_request }}"
+    given: {request: "{{ launch_request }}"}
+    after: look
   register: launch_state
   run_once: true
 

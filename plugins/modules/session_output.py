@@ -51,7 +51,6 @@ options:
       - Where to begin - C(seconds) before now by this host's clock, or a C(time) in the format of Docker Engine. Empty
         reads everything.
     type: dict
-    default: {}
   tail:
     description:
       - Maximum number of lines of each replica. The newest lines that match O(grep) are returned.

@@ -7,15 +7,17 @@
 from __future__ import annotations
 
 from ..module_utils._internal.core.verbs import check_pairs, job, launch, logs, preflight, repair, schedule, teardown
-from ..module_utils._internal.core.verbs.verb import GivenVerb, HandingVerb, Verb
+from ..module_utils._internal.core.verbs.verb import HandingVerb, Verb
 
-BY_GIVEN: dict[str, GivenVerb] = {
+VERBS: dict[str, Verb] = {
     "check_pairs": check_pairs,
+    "launch": launch,
     "logs": logs,
     "preflight": preflight,
+    "repair": repair,
     "run_job": job,
+    "schedule": schedule,
+    "teardown": teardown,
 }
-"""Verbs that begin with what their role gives; the others have options of session_decide."""
 HANDING: dict[str, HandingVerb] = {"launch": launch, "teardown": teardown}
 """Verbs whose result is passed on in a workflow."""
-VERBS: dict[str, Verb] = dict(sorted({**BY_GIVEN, **HANDING, "repair": repair, "schedule": schedule}.items()))

@@ -47,6 +47,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import read
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import (
     PlannedSession,
     Replica,
@@ -112,6 +113,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.steps import Stage, Step
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.verify import PeersSilent
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     IMAGE,
     facts,
@@ -608,7 +610,7 @@ class World:
             answers: dict[str, Any] = {}
             if verb is schedule and state["step"] == "launch":
                 launchable = state["launchable"][len(state["outcomes"])]
-                first = launch.begin(launchable, known, self.now, attempts=self.attempts, from_queue=True)
+                first = begun(launch, known, self.now, request=launchable, attempts=self.attempts, from_queue=True)
                 ended = self._run(launch, first, moment, happens, answered)
                 if "failure" in ended:
                     raise Killed  # the play ends there
@@ -668,12 +670,12 @@ class World:
         recreate: bool = False,
     ) -> State:
         given = launch_request(request, owner, wait=wait, recreate=recreate)
-        first = launch.begin(given, self.hosts_of(self.group), self.now, attempts=self.attempts)
+        first = begun(launch, self.hosts_of(self.group), self.now, request=given, attempts=self.attempts)
         return self.run(launch, first, moment, happens)
 
     def launch_from_queue(self, launchable: dict[str, Any]) -> State:
         """Launch one of those that the queue says have room."""
-        first = launch.begin(launchable, self.known, self.now, attempts=self.attempts, from_queue=True)
+        first = begun(launch, self.known, self.now, request=launchable, attempts=self.attempts, from_queue=True)
         return self.run(launch, first, None, None)
 
     def teardown(
@@ -684,7 +686,7 @@ class World:
         asker: str | None = None,
     ) -> State:
         known = self.hosts_of(self.group)
-        first = {**teardown.begin(name, known), "calls": []}
+        first = {**begun(teardown, known, session_name=name), "calls": []}
         first["calls"] = [
             {
                 "module": "session_host",
@@ -696,21 +698,21 @@ class World:
         return self.run(teardown, first, moment, happens)
 
     def repair(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(repair, repair.begin(self.hosts_of(self.group)), moment, happens)
+        return self.run(repair, begun(repair, self.hosts_of(self.group)), moment, happens)
 
     def gc(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(repair, repair.begin(self.hosts_of(self.group), leaks=True, puts_back=False), moment, happens)
+        return self.run(repair, begun(repair, self.hosts_of(self.group), leaks=True, puts_back=False), moment, happens)
 
     def schedule(
         self, moment: int | None = None, happens: Callable[[], Any] | None = None, *, moves_from: Collection[str] = ()
     ) -> State:
-        return self.run(schedule, schedule.begin(self.hosts_of(self.group), moves_from=[*moves_from]), moment, happens)
+        return self.run(schedule, begun(schedule, self.hosts_of(self.group), moves_from=[*moves_from]), moment, happens)
 
     def job(
         self, name: str, moment: int | None = None, happens: Callable[[], Any] | None = None, **given: Any
     ) -> State:
         """Run a job, or come back to one; where that is refused, the last state says why. given: without ``job_``."""
-        request = parse_job_request({f"job_{key}": value for key, value in given.items()}).to_dict()
+        request = encode(parse_job_request({f"job_{key}": value for key, value in given.items()}))
         look = {"state": "known", "session_name": name, "states": not request["id"]}
         outside = Outside(self.now, str)
         first = job.begin({"session_name": name, "resource_group": "all", "request": request}, self.known, outside)
@@ -722,7 +724,7 @@ class World:
 
     def queue(self) -> State:
         """Return the queue as it is, before anything is cleaned up or launched."""
-        state = schedule.begin(self.hosts_of(self.group))
+        state = begun(schedule, self.hosts_of(self.group))
         answers = {name: self._answer(state, name) for name in hosts_of(state)}
         inventory = {name: dict(self.site) for name in self.known}
         outside = Outside(self.now, str, inventory=inventory, site=self.site, scope=self.scope)

@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import launch as verb
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import Outside
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.in_process import run_action
 
 _HERE = Path(__file__).resolve().parent
@@ -57,7 +58,7 @@ def launch(
         return request
     members = [host for host in GROUPS[request["resource_group"]] if host in HOSTS]
     answers = {host: {"host": {**RECORDED[host], **((facts or {}).get(host) or {})}} for host in members}
-    state = verb.advance(verb.begin(request, members, 0.0), answers, _outside(hostvars, members[0]))
+    state = verb.advance(begun(verb, members, request=request), answers, _outside(hostvars, members[0]))
     return {"failed": True, "msg": state["failure"], **state} if "failure" in state else dict(state)
 
 

@@ -17,7 +17,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 WISHES = (
     "preflight_json | length > 0",
     "inventory_hostname not in launch_request.known_unreachable | default([])",
-    "inventory_hostname not in schedule_away",
+    "inventory_hostname not in schedule_unreachable",
 )
 """Conditions of tasks that only ask what the user wants, or what an earlier look of the same run has found."""
 

@@ -23,8 +23,8 @@ from ..adapters.engine import Engine
 from ..adapters.listeners import listens, taken_ports
 from ..adapters.output import JobOutput, OutputDirectory
 from ..adapters.state import SessionDirectory, StateDirectory, make_directory, write_file
+from ..core.model.output import MAIN
 from ..core.rules.apps import ADDRESS, PORTS, TABLE, AppRequest, Way, filled, page, read_way
-from ..core.rules.job import MAIN
 from ..core.values.errors import SessionError
 from ..core.values.places import DIRECTORY, SHELL
 from . import jobs

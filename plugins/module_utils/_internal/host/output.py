@@ -16,6 +16,7 @@ from ..adapters.engine import Engine
 from ..adapters.matcher import Matcher
 from ..adapters.output import OutputDirectory, SessionOutput, whose
 from ..adapters.state import StateDirectory
+from ..core.model.output import Since
 from ..core.model.record import RUNNING, Record, group_of
 from ..core.rules.output import NO_JOB, Line, LineReader, Selection, nanoseconds_of, time_of
 from ..core.values.errors import SessionError
@@ -207,11 +208,11 @@ def _messages(engine: Engine, container: str, since: str) -> bytes | None:
 
 @dataclass(frozen=True)
 class Question:
-    """The requested part of a session's output on this host; see `core.rules.output.LogsRequest`."""
+    """The requested part of a session's output on this host; see `core.model.output.LogsRequest`."""
 
     session_id: str
     replicas: Collection[str]
-    since: Mapping[str, Any]
+    since: Since
     tail: int | None
     grep: str
     size: int
@@ -219,9 +220,9 @@ class Question:
 
     def selection(self) -> Selection:
         """Return the filter for the lines of one replica."""
-        since = str(self.since.get("time", ""))
-        if "seconds" in self.since:
-            since = time_of(max(0, time.time_ns() - int(self.since["seconds"]) * 10**9))
+        seconds, since = self.since.seconds, self.since.time
+        if seconds is not None:
+            since = time_of(max(0, time.time_ns() - seconds * 10**9))
         return Selection(since, self.tail, self.size)
 
 

@@ -20,9 +20,9 @@ from ..adapters.ledger import LedgerFile
 from ..adapters.output import OutputDirectory
 from ..adapters.state import DamagedFile, StateDirectory
 from ..core.model.claims import COMMITTED
+from ..core.model.output import MAIN
 from ..core.model.record import Record, carriers, group_of, is_stub, latest
 from ..core.rules.isolation import Isolation
-from ..core.rules.job import MAIN
 from ..core.rules.ledger import CHANGE
 from ..core.rules.output import batch_job
 from ..core.rules.scope import is_left_alone

@@ -34,6 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     calls_of,
     hosts_of,
 )
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 
 IMAGE = f"sha256:{'5' * 64}"
 AWAY: dict[str, Any] = {"unreachable": True, "msg": "No route."}
@@ -102,12 +103,17 @@ class Launch:
         self.site: dict[str, Any] = {}
         self.of_each_host: dict[str, Any] = {}
         given = launch_request(
-            wanted or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait, min_size=min_size
+            wanted or request(),
+            "alice",
+            recreate=recreate,
+            wait=bool(wait),
+            wait_seconds=wait,
+            min_size=min_size,
+            displaced=dict(displaced or {}),
+            known_unreachable=list(unreachable),
+            waits=encode(waits),
         )
-        given["displaced"], given["known_unreachable"] = dict(displaced or {}), list(unreachable)
-        if waits is not None:
-            given["waits"] = encode(waits)
-        self.state: State = launch.begin(given, list(self.hosts), self.now, **options)
+        self.state: State = begun(launch, list(self.hosts), self.now, request=given, **options)
         self.steps: list[str] = []
         self.ended: Any = None
 

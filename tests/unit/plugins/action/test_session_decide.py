@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.action import session_decide as action
 from ansible_collections.cluster_compute.session.plugins.action import session_step
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model import calls
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     PENDING,
     QueueTicket,
@@ -22,9 +23,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     new_record,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import schedule
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender, not_shown
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     AWAY,
     BROKEN,
@@ -155,15 +158,50 @@ def test_a_failure_is_handed_on_before_the_run_fails() -> None:
 
 def test_a_repair_and_a_queue_begin_with_what_all_hosts_have_answered() -> None:
     looked = {f"h{number}": {"host": facts(number=number)} for number in (1, 2)}
-    request: dict[str, Any] = {"session_name": "demo", "leaks": True}
-    repair = run("repair", {"step": "of another run"}, looked, begins=True, **request)
+    given = {"session_name": "demo", "leaks": "yes", "puts_back": "", "requeue_from": "h7, h8"}
+    repair = run("repair", {"step": "of another run"}, looked, given=given, after="look")
     assert (repair["step"], hosts_of(repair)) == ("repair", ["h1", "h2"])
-    assert {key: repair[key] for key in request} == request
-    assert run("repair", None, looked, begins=True, puts_back=False)["step"] == ""
-    assert run("schedule", None, looked, begins=True)["queue"] == []
-    failed = run("repair", None, {"h1": AWAY}, begins=True)
+    assert (repair["session_name"], repair["leaks"], repair["puts_back"]) == ("demo", True, True)
+    assert run("repair", None, looked, given={"puts_back": False}, after="look")["step"] == ""
+    assert run("schedule", None, looked, given={}, after="look")["queue"] == []
+    failed = run("repair", None, {"h1": AWAY}, given={}, after="look")
     assert failed["failed"]
     assert failed["msg"].startswith("The hosts cannot be judged.")
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "words"),
+    [
+        ("repair", {"leaks": "maybe"}, ["repair_leaks is 'maybe': It must be true or false."]),
+        (
+            "teardown",
+            {"session_name": "a", "fails": [], "hands_on": 2},
+            ["teardown_fails is []", "_hands_on is 2"],
+        ),
+        ("teardown", {}, ["teardown_session_name is not given: It is required."]),
+        ("schedule", {"moves_from": 3}, ["schedule_moves_from is 3: It must be a list"]),
+        (
+            "schedule",
+            {"only_losses": True},
+            ["given.only_losses is True: This key is", "Did you mean only_lost?"],
+        ),
+        ("launch", {"request": {}, "attempts": "x"}, ["The request of launch lacks session_name"]),
+    ],
+)
+def test_what_a_role_gives_is_refused_with_its_variable(verb: str, given: dict[str, Any], words: list[str]) -> None:
+    failed = run(verb, None, {"h1": None}, given=given)
+    assert failed["failed"]
+    assert [part for part in words if part not in failed["msg"]] == [], failed["msg"]
+
+
+def test_a_launch_reads_its_options_as_text() -> None:
+    wanted = encode(launch_request(request(), "alice"))
+    given = {"request": {**wanted, "changed": False}, "attempts": "3", "from_queue": "no", "hands_on": "True"}
+    state = run("launch", None, {"h1": None}, given=given)
+    found = [state[key] for key in ("step", "attempts", "from_queue", "hands_on", "regenerate_keys")]
+    assert found == ["look", 3, False, True, False]
+    failed = run("launch", None, {"h1": None}, given={**given, "attempts": "x"})
+    assert "launch_attempts is 'x': It must be a whole number" in failed["msg"]
 
 
 @pytest.mark.parametrize("group", ["", "pool_a"])
@@ -173,7 +211,7 @@ def test_a_run_is_for_the_resource_group_that_its_variable_names(group: str) -> 
     record = replace(record, queue=QueueTicket(1))
     looked = {"h1": {"host": facts(record)}}
     site = {"groups": {"cluster_compute_hosts": ["h1"], "pool_a": ["h1"]}, "session_resource_group": group}
-    state = run("schedule", None, looked, begins=True, site=site)
+    state = run("schedule", None, looked, given={}, after="look", site=site)
     names = [[entry["session_name"] for entry in state[key]] for key in ("queue", "elsewhere")]
     assert names == ([[], ["train"]] if not group else [["train"], []])
     assert state["step"] == ("launch" if group else "")
@@ -183,7 +221,7 @@ def test_hosts_that_limit_leaves_out_count_as_hosts_that_cannot_be_reached() -> 
     looked = {f"h{number}": {"host": facts(number=number)} for number in (1, 2)}
     leak = {"aaaaaaaa-0000-4000-8000-000000000000": {"name": "lost", "kinds": ["network"]}}
     looked["h1"]["host"]["objects"] = leak
-    given: dict[str, Any] = {"begins": True, "leaks": True}
+    given: dict[str, Any] = {"given": {"leaks": True}, "after": "look"}
     whole = run("repair", None, looked, **given)
     assert whole["findings"] == ["h1: leak: session lost: No host has a record or a container of it."]
     part = run("repair", None, {"h1": looked["h1"]}, group=list(looked), **given)
@@ -194,15 +232,15 @@ def test_hosts_that_limit_leaves_out_count_as_hosts_that_cannot_be_reached() -> 
     assert "leak" not in str(part["findings"])
     assert "h2: no facts could be collected: It could not be reached." in str(part["findings"])
     removal = {"sessions": [{"id": "x", "name": "demo", "hosts": ["h1", "h2"]}], "tombstones": []}
-    first = run("teardown", None, {"h1": removal}, group=list(looked), session_name="demo", after="remove")
+    first = run("teardown", None, {"h1": removal}, group=list(looked), given={"session_name": "demo"}, after="remove")
     assert (first["step"], first["tombstones"][0]["hosts"]) == ("remember", ["h2"])
 
 
 def test_what_became_of_a_launch_is_told_to_the_queue() -> None:
     outcome = {"session_name": "demo", "status": "RUNNING", "report": []}
-    launchable = [{"owner": "alice", "shared_with": []}] * 2
-    state = {**schedule.begin(["h1"]), "step": "launch", "calls": [], "launchable": launchable}
-    result = run("schedule", state, {"h1": None}, after="launch", outcome=outcome)
+    launchable = encode([launch_request(request(), "alice")] * 2)
+    state = {**begun(schedule, ["h1"]), "step": "launch", "calls": [], "launchable": launchable}
+    result = run("schedule", state, {"h1": None}, after="launch", site={"launch_state": {"outcome": outcome}})
     assert (result["step"], result["outcomes"]) == ("launch", [outcome])
 
 
@@ -239,7 +277,7 @@ def test_all_that_roles_and_playbooks_show_of_a_state_is_printable() -> None:
                 shown.update(re.findall(r"\b(?:\w+_state|\w+_judged|\w+_report)\.(\w+)", line))
     assert {"lines", "problems", "table", "missing", "unremoved", "failures"} <= shown
     assert shown <= action.SPOKEN
-    state = {**schedule.begin(["h1"]), "step": "", "calls": [], **{key: [HOSTILE] for key in shown}}
+    state = {**begun(schedule, ["h1"]), "step": "", "calls": [], **{key: [HOSTILE] for key in shown}}
     result = run("schedule", state, {"h1": None})
     assert all(text.isprintable() for key in shown for text in result[key])
     failed = run("schedule", {**state, "failure": f"h1: {HOSTILE}\nh2: gone"}, {"h1": None})

@@ -14,7 +14,6 @@ from typing import Any
 
 from ..model.answers import FactsAnswer
 from ..model.claims import COMMITTED, Reservation
-from ..model.decode import encode
 from ..model.facts import HostFacts
 from ..model.fields import END
 from ..model.output import JobOutcome
@@ -677,27 +676,40 @@ def waiting_of(
     return waiting, problems
 
 
-def cleanup_actions(
-    group: GroupFacts, cluster: ClusterState, removals: Mapping[str, list[Removal]], expires: bool = False
-) -> dict[str, Any]:
-    """Return the actions of hosts for a cleanup (core.verbs.cleanup); nothing if there is nothing to do.
+@dataclass(frozen=True)
+class CleanupWork:
+    """The work of hosts in a cleanup (core.verbs.cleanup).
 
     records: to write everywhere. stubs, removals: by host. forget: ids whose tombstones can be removed. settled:
-    sessions whose short record may expire; that is done along with the rest, by itself only with *expires*. recorded,
-    looked: by host, the sessions that it had records of when this was decided, and its clock then.
+    sessions whose short record may expire. recorded, looked: by host, the sessions that it had records of when this was
+    decided, and its clock then.
+    """
+
+    records: list[Record]
+    stubs: Mapping[str, list[Record]]
+    removals: Mapping[str, list[Removal]]
+    forget: list[str]
+    settled: list[str]
+    recorded: Mapping[str, list[str]]
+    looked: Mapping[str, float]
+
+
+def cleanup_work(
+    group: GroupFacts, cluster: ClusterState, removals: Mapping[str, list[Removal]], expires: bool = False
+) -> CleanupWork | None:
+    """Return what hosts do in a cleanup; None if there is nothing to do.
+
+    expires: whether short records expire also by themselves, and not only along with other work.
     """
     removed = {removal.session_id for host_removals in removals.values() for removal in host_removals}
-    settled = [key for key in group.settled(cluster) if key not in removed]
-    work = {
-        "records": [encode(kept_by(cluster.changed[key], group.known)) for key in sorted(cluster.changed)],
-        "stubs": {host: encode(cluster.stubs[host]) for host in sorted(cluster.stubs)},
-        "removals": {
-            host: [removal.to_dict() for removal in host_removals]
-            for host, host_removals in sorted(removals.items())
-            if host_removals
-        },
-        "forget": cluster.cleaned,
-    }
-    is_needed = any(work.values()) or (expires and settled)
-    told = {"settled": settled, "recorded": group.recorded, "looked": group.looked}
-    return {**work, **told} if is_needed else {}
+    work = CleanupWork(
+        records=[kept_by(cluster.changed[key], group.known) for key in sorted(cluster.changed)],
+        stubs=cluster.stubs,
+        removals={host: host_removals for host, host_removals in sorted(removals.items()) if host_removals},
+        forget=cluster.cleaned,
+        settled=[key for key in group.settled(cluster) if key not in removed],
+        recorded=group.recorded,
+        looked=group.looked,
+    )
+    is_needed = work.records or work.stubs or work.removals or work.forget or (expires and work.settled)
+    return work if is_needed else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..model import record as records
 from ..model.claims import COMMITTED
@@ -43,17 +43,6 @@ class Removal:
     why: str
     revision: int | None = None
     undo: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "session_id": self.session_id,
-            "session_name": self.session_name,
-            "keep_record": self.keep_record,
-            "why": self.why,
-            "revision": self.revision,
-            "undo": self.undo,
-        }
 
 
 @dataclass(frozen=True)

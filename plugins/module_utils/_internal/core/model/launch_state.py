@@ -14,8 +14,9 @@ from typing import Any, Optional
 from .calls import ImageTransfer, WantedImage
 from .claims import Allocatable, Claim
 from .decode import OPTIONAL, decode_known, encode
+from .given import Wanted
 from .record import Record
-from .verb_state import Plain, VerbState
+from .verb_state import Outcome, Plain, VerbState
 
 
 @dataclass(frozen=True)
@@ -132,54 +133,6 @@ class ImageProgress:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a launch ended. silent_registries: by host those that it waited for in vain, for the rest of a run."""
-
-    session_name: str
-    status: str
-    report: list[str]
-    silent_registries: dict[str, list[str]] = field(default_factory=dict, metadata=OPTIONAL)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The request of a launch, as `verbs.launch.launch_request` makes it.
-
-    recreate: whether a session with another specification is replaced. wait, wait_seconds: whether it waits for room,
-    and for how long. min_size: a running session may grow by less than requested, to no fewer replicas than this.
-    replaces: whether replicas of lost hosts move to others whatever the request sets. displaced: replicas that are to
-    leave their hosts, with these. without_retired: of `planning.planner.Wish`. waits: the record, if the session waits
-    already. changes: its id, if it runs and is only to be changed. known_unreachable: hosts that this run has found to
-    be unreachable. silent_registries: by host the registries that it waited for in vain in this run. peers_of: ids of
-    the sessions whose other hosts are contacted.
-    """
-
-    session_name: str
-    resource_group: str
-    images: list[str]
-    paths: list[str]
-    volumes: list[str]
-    request: Plain
-    encrypted: bool
-    owner: str
-    shared_with: list[str] = field(default_factory=list)
-    only_hosts: list[str] = field(default_factory=list)
-    excluded_hosts: list[str] = field(default_factory=list)
-    recreate: bool = False
-    wait: bool = False
-    wait_seconds: int = 0
-    min_size: Optional[int] = None
-    replaces: bool = False
-    displaced: dict[str, str] = field(default_factory=dict)
-    without_retired: bool = False
-    waits: Optional[Plain] = None
-    changes: str = ""
-    known_unreachable: list[str] = field(default_factory=list)
-    silent_registries: dict[str, list[str]] = field(default_factory=dict)
-    peers_of: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Awaited:
     """A run that holds a place for a session of this name, as it was when this launch began to wait for it."""
 
@@ -199,7 +152,6 @@ class Decision:
     images: of `rules.images.Need`. archive: ids of images that the controller has. claims: by host. change: of a
     running session. name_claim: what name hosts hold. launchers, changing: runs at work on this name, by host.
     grows_later: whether it runs and waits to grow. record: with its plan. pending: if it waits. report: for people.
-    cleanup_actions: of cluster.group, if parts without an owner go first.
     """
 
     status: str = ""
@@ -222,7 +174,6 @@ class Decision:
     record: Optional[Record] = None
     pending: Optional[Record] = None
     report: list[str] = field(default_factory=list)
-    cleanup_actions: Optional[Plain] = field(default=None, metadata=OPTIONAL)
 
 
 NOTHING = Wanted("", "", [], [], [], {}, False, "")

@@ -2,11 +2,67 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The output of replicas: what they wrote, how jobs ended in them, and what hosts report about both."""
+"""The output of replicas and its jobs: what is requested, what hosts report about both, and how jobs ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Optional
+
+from .decode import OPTIONAL
+
+DEFAULT_SIZE = 1024**2
+MAIN = "main1"
+
+
+@dataclass(frozen=True)
+class Since:
+    """The time from which output is wanted: seconds before now, or a time of a line; neither for all output."""
+
+    seconds: Optional[int] = None
+    time: str = ""
+
+
+@dataclass(frozen=True)
+class LogsRequest:
+    """The requested part of a session's output.
+
+    session_id: empty for the newest session of the name. replicas: empty for all. job: id of the only job, "" for all
+    output, NO_JOB for output that no job wrote. tail, size: lines and bytes of each replica. follow_seconds: 0 for
+    none. directory: where to save, "" for nowhere.
+    """
+
+    session_id: str = ""
+    replicas: tuple[str, ...] = ()
+    job: str = ""
+    since: Since = field(default_factory=Since)
+    tail: Optional[int] = None
+    grep: str = ""
+    size: int = DEFAULT_SIZE
+    follow_seconds: int = 0
+    timestamps: bool = False
+    directory: str = ""
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """The request: a command to run, or an earlier job to follow.
+
+    command: empty for an earlier job, which id names. on: words for the replicas. env: secret, so the step that starts
+    the job reads it itself. directory, user: empty for those of the container. timeout: seconds, 0 for none. detach:
+    whether the run does not wait for its end. stop: whether the job is to be ended. warn_alone: whether to warn of
+    processes that work alone in a larger session.
+    """
+
+    command: tuple[str, ...] = ()
+    on: tuple[str, ...] = (MAIN,)
+    env: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    directory: str = ""
+    user: str = ""
+    timeout: int = 0
+    detach: bool = False
+    id: str = ""
+    stop: bool = False
+    warn_alone: bool = True
 
 
 @dataclass(frozen=True)

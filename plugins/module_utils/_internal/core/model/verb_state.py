@@ -8,11 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Optional, TypeVar
 
+from .calls import ProbeTask
 from .decode import OPTIONAL, decode_known, encode
+from .given import PreflightGiven, Wanted
+from .output import JobRequest, LogsRequest
 from .record import Tombstone
 
 Plain = dict[str, Any]
 """Plain data that a verb only passes on."""
+
+_PLAIN = ("calls", "answers")
+"""Fields that have the form of plain data already."""
 
 
 @dataclass
@@ -42,10 +48,10 @@ class VerbState:
         return self.follow("", "", "")
 
     def plain(self) -> Plain:
-        """Return the plain data. Calls have that form already."""
+        """Return the plain data."""
         found = {item.name: item for item in fields(self)}
         return {
-            name: self.calls if name == "calls" else encode(getattr(self, name))
+            name: getattr(self, name) if name in _PLAIN else encode(getattr(self, name))
             for name, item in found.items()
             if getattr(self, name) or "optional" not in item.metadata
         }
@@ -62,7 +68,7 @@ class JobState(VerbState):
     verb: str = "run_job"
     session_name: str = ""
     resource_group: str = ""
-    request: Plain = field(default_factory=dict)
+    request: JobRequest = field(default_factory=JobRequest)
     problems: list[str] = field(default_factory=list)
     session_id: str = ""
     job: str = ""
@@ -74,6 +80,23 @@ class JobState(VerbState):
     outcome: Optional[Plain] = field(default=None, metadata=OPTIONAL)
     report: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+
+
+@dataclass
+class LogsState(VerbState):
+    """The state of logs.
+
+    session_name, resource_group, request: as given. hosts: those that have anything of the session. members: by replica
+    its host. notes: for people.
+    """
+
+    verb: str = "logs"
+    session_name: str = ""
+    resource_group: str = ""
+    request: LogsRequest = field(default_factory=LogsRequest)
+    hosts: list[str] = field(default_factory=list)
+    members: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -93,6 +116,79 @@ class TeardownState(VerbState):
     tombstones: list[Tombstone] = field(default_factory=list)
     forget: list[str] = field(default_factory=list)
     answers: dict[str, Plain] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a launch ended. silent_registries: by host those that it waited for in vain, for the rest of a run."""
+
+    session_name: str
+    status: str
+    report: list[str]
+    silent_registries: dict[str, list[str]] = field(default_factory=dict, metadata=OPTIONAL)
+
+
+@dataclass
+class ScheduleState(VerbState):
+    """The state of schedule.
+
+    known: hosts of the group. session_name, only_lost, moves_from: as given. cleaned_up: whether that was done.
+    in_full: whether hosts were asked for all that is recorded. known_unreachable: the unreachable hosts. launchable:
+    the launch of each session that can start. outcomes: what became of those. silent_registries: by host those that
+    they waited for in vain. queue: the waiting sessions, in order, elsewhere: those that wait in other resource groups,
+    for programs. warnings: for people. host_names: of the group's facts.
+    """
+
+    verb: str = "schedule"
+    known: list[str] = field(default_factory=list)
+    session_name: str = ""
+    only_lost: bool = False
+    moves_from: list[str] = field(default_factory=list)
+    cleaned_up: bool = False
+    in_full: bool = False
+    known_unreachable: list[str] = field(default_factory=list)
+    launchable: list[Wanted] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    silent_registries: dict[str, list[str]] = field(default_factory=dict)
+    queue: list[Plain] = field(default_factory=list)
+    elsewhere: list[Plain] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    host_names: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MeasuredPair:
+    """Two hosts, of which the source measures the connection to the target; what it found, or why there is nothing."""
+
+    source: str
+    target: str
+    measured: Optional[Plain] = None
+    problem: str = ""
+
+
+NO_PLAN = ProbeTask({}, {}, {})
+
+
+@dataclass
+class PreflightState(VerbState):
+    """The state of preflight.
+
+    hosts: of the play. settings: as given. answers: by step and host. plan: of the tests. rounds: pairs that are still
+    to be measured, measured: those that were. ahead: titles of the steps from the second on. answer: for programs.
+    table, problems: for people.
+    """
+
+    verb: str = "preflight"
+    hosts: list[str] = field(default_factory=list)
+    settings: PreflightGiven = field(default_factory=PreflightGiven)
+    answers: dict[str, dict[str, Plain]] = field(default_factory=dict, metadata=OPTIONAL)
+    plan: ProbeTask = NO_PLAN
+    rounds: list[list[MeasuredPair]] = field(default_factory=list, metadata=OPTIONAL)
+    measured: list[MeasuredPair] = field(default_factory=list, metadata=OPTIONAL)
+    ahead: list[str] = field(default_factory=list)
+    answer: Optional[Plain] = field(default=None, metadata=OPTIONAL)
+    table: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -177,4 +273,5 @@ S = TypeVar("S", bound=VerbState)
 
 def read_state(kind: type[S], data: Mapping[str, Any]) -> S:
     """Return the state of a verb from its plain data, to which Ansible adds keys of its own. Raises Malformed."""
-    return decode_known(kind, data, "The state")
+    # Ansible replaces the warnings of a registered result by objects of its own.
+    return decode_known(kind, {key: data[key] for key in data if key != "warnings"}, "The state")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..cluster.group import GroupFacts, cleanup_actions, waiting_of, waiting_session
+from ..cluster.group import GroupFacts, cleanup_work, waiting_of, waiting_session
 from ..cluster.state import Removal
 from ..model.answers import FactsAnswer
 from ..model.decode import encode
@@ -156,9 +156,9 @@ def run(planner: Planner, cleaned_up: bool) -> Decided:
     Raises InvalidInput, also for a name whose session belongs to another user.
     """
     _check_access(planner)
-    work = cleanup_actions(planner.group, planner.cluster, _removals(planner))
+    work = cleanup_work(planner.group, planner.cluster, _removals(planner))
     if work and not cleaned_up:
-        return planner.answer("CLEANUP", cleanup_actions=work, report=["Removing parts that no session owns."])
+        return planner.answer("CLEANUP", cleanup=work, report=["Removing parts that no session owns."])
     _check_conflicts(planner)
     current = _current(planner)
     meant = planner.wish.changes

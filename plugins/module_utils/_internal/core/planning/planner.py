@@ -246,7 +246,7 @@ class Planner:
             "grows_later": False,
             "record": encode(record),
             "pending": encode(pending),
-            "cleanup_actions": None,
+            "cleanup": None,
             **values,
         }
 

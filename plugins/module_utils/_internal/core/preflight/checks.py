@@ -14,7 +14,7 @@ key means that it was not checked.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from ..cluster.host_names import in_current_names
 from ..cluster.state import cluster_state
 from ..model.decode import decode
 from ..model.facts import HostFacts, Underlay, read_facts
+from ..model.given import PreflightGiven
 from ..model.record import OverlayTunnel
 from ..model.request import Request, parse_request
 from ..rules import images
@@ -36,8 +37,8 @@ from ..rules.neighbours import MAX_REPLICAS, neighbour_limits, parse_max_replica
 from ..rules.site import Settings
 from ..values import image_names
 from ..values.errors import CoreError, InvalidInput, Problem
-from ..values.parse import is_given, parse_bool, parse_integer, split_list
-from ..values.resources import PINNED, count_devices, format_memory, parse_memory
+from ..values.parse import is_given, split_list
+from ..values.resources import PINNED, count_devices, format_memory
 from .findings import ERROR, WARNING, Check, Finding, Pair
 from .matrix import Measured, slow_pairs
 from .probe_plan import MOST_HOSTS, ProbePlan, offsets
@@ -56,58 +57,26 @@ FULL_TABLE = 0.8
 Facts = Mapping[str, Mapping[str, Any]]
 
 
-def _integer(least: int, most: int) -> Callable[[str, Any], int]:
-    return lambda variable, value: parse_integer(variable, value, least, most)
-
-
-READERS: Mapping[str, Callable[[str, Any], Any]] = {
-    "strict": parse_bool,
-    "matrix": parse_bool,
-    "clock_seconds": _integer(1, 3600),
-    "disk_free": lambda _variable, value: parse_memory(value),
-    "peers": _integer(1, 10000),
-    "matrix_rounds": _integer(1, 10000),
-    "matrix_seconds": _integer(1, 60),
-    "matrix_bytes": lambda _variable, value: parse_memory(value),
-    "matrix_ratio": _integer(2, 1000),
-    "shared_folders": lambda _variable, value: split_list(value),
-}
-"""By the name of a variable without its prefix the function that reads it."""
-
-
 @dataclass(frozen=True)
 class Options:
-    """Scope of the checks. The variables ``preflight_*``, and those of a request.
+    """Scope of the checks: what the role gives, and the variables of a request."""
 
-    clock_seconds: largest error of a clock. disk_free: bytes that have to be free. peers: most hosts that each host
-    tests. matrix_*: of the matrix, with the most bytes and seconds of one direction of a pair.
-    """
-
+    given: PreflightGiven
     request: Request
     has_image: bool
-    strict: bool = False
-    matrix: bool = False
-    clock_seconds: int = 2
-    disk_free: int = 5 * 1024**3
-    peers: int = 400
-    matrix_rounds: int = 16
-    matrix_seconds: int = 1
-    matrix_bytes: int = 1024**3
-    matrix_ratio: int = 2
 
     @classmethod
-    def from_variables(cls, variables: Mapping[str, Any]) -> Options:
-        """Read the variables, all problems together (InvalidInput)."""
-        values, problems = _read_variables(variables)
+    def from_variables(cls, given: PreflightGiven, variables: Mapping[str, Any]) -> Options:
+        """Read the request's variables, all problems together (InvalidInput)."""
+        problems: list[Problem] = []
         wanted = {name: variables[name] for name in REQUEST_VARIABLES if is_given(variables.get(name))}
         has_image = "session_image" in wanted or "session_roles" in wanted
-        folders = values.pop("shared_folders", [])
         request = None
         try:
             mounts = split_list(wanted.get("session_mounts") or [])
             mounts += [
                 {"source": folder, "target": f"/preflight/{number}", "shared": True}
-                for number, folder in enumerate(folders)
+                for number, folder in enumerate(given.shared_folders)
             ]
             basis = {"session_name": "preflight", "session_image": NO_IMAGE, **wanted, "session_mounts": mounts}
             request = parse_request(basis)
@@ -117,7 +86,7 @@ class Options:
             problems.append(Problem("session_mounts", wanted.get("session_mounts"), str(error)))
         if problems or request is None:
             raise InvalidInput(problems)
-        return cls(request, has_image, **values)
+        return cls(given, request, has_image)
 
     @property
     def images(self) -> list[str]:
@@ -133,22 +102,6 @@ class Options:
     def volumes(self) -> list[str]:
         """The volumes to check."""
         return sorted({mount.volume for mount in self.request.mounts if mount.volume is not None})
-
-
-def _read_variables(variables: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the values of the given variables ``preflight_*`` by their names without the prefix, and all problems."""
-    problems: list[Problem] = []
-    values = {}
-    for key, reader in READERS.items():
-        variable = f"preflight_{key}"
-        if is_given(variables.get(variable)):
-            try:
-                values[key] = reader(variable, variables[variable])
-            except InvalidInput as error:
-                problems.extend(error.problems)
-            except ValueError as error:
-                problems.append(Problem(variable, variables[variable], str(error)))
-    return values, problems
 
 
 # ---- the probe plan --------------------------------------------------------------------------------------------------
@@ -208,7 +161,7 @@ class Results:
     known: list[str]
     unreachable: dict[str, str]
     observed: dict[str, dict[str, Any]]
-    inventory: dict[str, dict[str, Any]]
+    inventory: Mapping[str, Mapping[str, Any]]
     plan: ProbePlan | None = None
     probed: dict[str, dict[str, Any]] = field(default_factory=dict)
     heard: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -542,14 +495,15 @@ def _clock(options: Options, results: Results, clocks: Mapping[str, tuple[float,
         if host not in clocks:
             continue
         low, high = clocks[host]
-        wrong = low > options.clock_seconds or high < -options.clock_seconds
+        wrong = low > options.given.clock_seconds or high < -options.given.clock_seconds
         if wrong:
             off = low if low > 0 else -high
             check.bad(
                 ERROR,
                 host,
                 f"Its clock is {format_seconds(off)} {'ahead of' if low > 0 else 'behind'} the controller's.",
-                f"At most {options.clock_seconds} s, or certificates, file systems of the network and builds go wrong.",
+                f"At most {options.given.clock_seconds} s, or certificates, file systems of the network and builds go "
+                "wrong.",
                 "Set it, and have it kept by chrony or systemd-timesyncd.",
             )
         elif host_facts["clock"]["unsynchronized"]:
@@ -561,7 +515,7 @@ def _clock(options: Options, results: Results, clocks: Mapping[str, tuple[float,
                 "Run chrony or systemd-timesyncd; in a virtual machine see whether its hypervisor does it.",
             )
         else:
-            check.good(host, f"Within {options.clock_seconds} s of the controller's, and synchronized.")
+            check.good(host, f"Within {options.given.clock_seconds} s of the controller's, and synchronized.")
     return check
 
 
@@ -578,12 +532,12 @@ def _disk(options: Options, results: Results) -> Check:
     for host, host_facts in _looked(results):
         for purpose, disk in host_facts["disks"].items():
             where = f"{disk['path']} ({purpose})"
-            if disk["free"] < options.disk_free:
+            if disk["free"] < options.given.disk_free:
                 check.bad(
                     ERROR,
                     host,
                     f"{where} has {format_memory(_rounded(disk['free']))} free.",
-                    f"{format_memory(options.disk_free)} or more (preflight_disk_free).",
+                    f"{format_memory(options.given.disk_free)} or more (preflight_disk_free).",
                     "Remove what is not needed (see 'docker system df'), or give it a larger disk.",
                 )
             if disk["files"] and disk["files_free"] < LEAST_INODES * disk["files"]:
@@ -594,7 +548,9 @@ def _disk(options: Options, results: Results) -> Check:
                     "One in a hundred inodes or more is free.",
                     "Remove small files there, or make the file system with more inodes.",
                 )
-        check.otherwise(host, f"{format_memory(options.disk_free)} or more free for images, containers and state.")
+        check.otherwise(
+            host, f"{format_memory(options.given.disk_free)} or more free for images, containers and state."
+        )
     return check
 
 
@@ -1057,14 +1013,14 @@ def _traits(results: Results, hosts: Iterable[str]) -> dict[str, dict[str, str]]
 
 def _matrix(options: Options, results: Results) -> Check:
     check = Check(MATRIX)
-    slow = {slow.measured.pair: slow for slow in slow_pairs(results.measured, options.matrix_ratio)}
+    slow = {slow.measured.pair: slow for slow in slow_pairs(results.measured, options.given.matrix_ratio)}
     for measurement in results.measured:
         if measurement.pair in slow:
             check.bad_pair(
                 WARNING,
                 measurement.pair,
                 f"Slow: {slow[measurement.pair].describe()}.",
-                f"Less than {options.matrix_ratio} times from the median of all pairs (preflight_matrix_ratio).",
+                f"Less than {options.given.matrix_ratio} times from the median of all pairs (preflight_matrix_ratio).",
                 "See cable, switch port, duplex and load of both hosts.",
             )
         else:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from ..model.output import JobOutcome, SessionCopy
+from ..model.output import JobOutcome, JobRequest, SessionCopy
 from ..model.record import RUNNING
 from ..values.errors import InvalidInput, Problem
 from ..values.parse import is_given, is_plain, parse_bool, parse_env
@@ -27,45 +26,9 @@ STOPPED = 143
 READY = "running"
 LONGEST = 365 * 24 * 3600
 
-ALL, MAIN = "all", "main1"
+ALL = "all"
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\$?(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?")
-
-
-@dataclass(frozen=True)
-class JobRequest:
-    """The request: a command to run, or an earlier job to follow.
-
-    command: empty for an earlier job, which id names. on: words for the replicas. env: (name, value). directory, user:
-    empty for those of the container. timeout: seconds, 0 for none. detach: whether the run does not wait for its end.
-    stop: whether the job is to be ended. warn_alone: whether to warn of processes that work alone in a larger session.
-    """
-
-    command: tuple[str, ...] = ()
-    on: tuple[str, ...] = (MAIN,)
-    env: tuple[tuple[str, str], ...] = ()
-    directory: str = ""
-    user: str = ""
-    timeout: int = 0
-    detach: bool = False
-    id: str = ""
-    stop: bool = False
-    warn_alone: bool = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "command": list(self.command),
-            "on": list(self.on),
-            "env": dict(self.env),
-            "directory": self.directory,
-            "user": self.user,
-            "timeout": self.timeout,
-            "detach": self.detach,
-            "id": self.id,
-            "stop": self.stop,
-            "warn_alone": self.warn_alone,
-        }
 
 
 def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
@@ -73,7 +36,7 @@ def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
     readers: Readers = {
         "command": _command,
         "on": _on,
-        "env": lambda name, value: tuple(sorted(parse_env(name, value).items())),
+        "env": parse_env,
         "directory": parse_directory,
         "user": _user,
         "timeout": _timeout,
@@ -141,7 +104,7 @@ def _user(variable: str, value: object) -> str:
 
 def _timeout(variable: str, value: object) -> int:
     try:
-        seconds = int(parse_since(variable, value).get("seconds", 0))
+        seconds = int(parse_since(variable, value).seconds or 0)
     except InvalidInput:
         seconds = 0
     if not 1 <= seconds <= LONGEST:

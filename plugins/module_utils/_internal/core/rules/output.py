@@ -15,10 +15,9 @@ import re
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ..model.output import Source
+from ..model.output import LogsRequest, Since, Source
 from ..model.record import is_session_id
 from ..values.errors import InvalidInput, Problem
 from ..values.parse import SPAN, is_given, is_plain, parse_bool, parse_integer, seconds_of
@@ -44,7 +43,6 @@ BATCH = "batch"
 """Used in place of the id of a job for the batch command of a session."""
 MERGED = "merged"
 """Name of the file with the lines of all replicas; it cannot be a replica's name, as it has no number."""
-DEFAULT_SIZE = 1024**2
 LARGEST_SIZE = 64 * 1024**2
 LONGEST_FOLLOW = 24 * 3600
 MOST_LINES = 10**9
@@ -266,42 +264,6 @@ def shown(source: str, width: int, stream: str, text: str, time: str = "") -> st
     return f"{time + ' ' if time else ''}{source:<{width}} {mark} {plain}".rstrip()
 
 
-@dataclass(frozen=True)
-class LogsRequest:
-    """The requested part of a session's output.
-
-    session_id: empty for the newest session of the name. replicas: empty for all. job: id of the only job, "" for all
-    output, NO_JOB for output that no job wrote. since: ``{}``, ``{"seconds": n}`` before now, or ``{"time": t}``. tail,
-    size: lines and bytes of each replica. follow_seconds: 0 for none. directory: where to save, "" for nowhere.
-    """
-
-    session_id: str = ""
-    replicas: tuple[str, ...] = ()
-    job: str = ""
-    since: Mapping[str, Any] | None = None
-    tail: int | None = None
-    grep: str = ""
-    size: int = DEFAULT_SIZE
-    follow_seconds: int = 0
-    timestamps: bool = False
-    directory: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "session_id": self.session_id,
-            "replicas": list(self.replicas),
-            "job": self.job,
-            "since": dict(self.since or {}),
-            "tail": self.tail,
-            "grep": self.grep,
-            "size": self.size,
-            "follow_seconds": self.follow_seconds,
-            "timestamps": self.timestamps,
-            "directory": self.directory,
-        }
-
-
 def parse_logs_request(variables: Mapping[str, Any]) -> LogsRequest:
     """Return the request in the ``logs_`` variables. Raises InvalidInput with all problems."""
     readers: Readers = {
@@ -379,7 +341,7 @@ def _job(variable: str, value: object) -> str:
     return str(value)
 
 
-def parse_since(variable: str, value: object) -> dict[str, Any]:
+def parse_since(variable: str, value: object) -> Since:
     """Return a moment: a span before now such as ``90s``, ``1h30m``, ``2d``, or a date with or without time, in UTC.
 
     Raises InvalidInput.
@@ -388,12 +350,12 @@ def parse_since(variable: str, value: object) -> dict[str, Any]:
     text = str(value).strip() if not isinstance(value, bool) else ""
     match = SPAN.fullmatch(text)
     if text and match is not None:
-        return {"seconds": seconds_of(match)}
+        return Since(seconds_of(match))
     try:
         moment = datetime.datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=datetime.timezone.utc)
-        return {"time": time_of(int(moment.timestamp() * 10**6) * 1000)}
+        return Since(time=time_of(int(moment.timestamp() * 10**6) * 1000))
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInput.single(variable, value, allowed) from error
 

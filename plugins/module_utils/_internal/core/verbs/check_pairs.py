@@ -23,11 +23,11 @@ from ..cluster.group import GroupFacts
 from ..model.answers import FactsAnswer, TransferAnswer, read_answers
 from ..model.calls import LookAtHost, Suspect, Transfer
 from ..model.decode import encode
+from ..model.given import PairsGiven, read_given
 from ..model.verb_state import PairsState, PairTest, read_state
 from ..preflight.pair_check import Pair, judge, next_round
 from ..rules.capacity import hosts_from_facts
-from ..values.errors import CoreError, InvalidInput
-from ..values.resources import parse_cpus, parse_memory
+from ..values.errors import CoreError
 from .verb import OF_HOST, Answers, Outside, State, StepCall, call
 
 REFUSED = "Pairs of hosts cannot be checked; no host was touched."
@@ -35,26 +35,14 @@ SESSION = "check-pairs"
 """Name of the session in which pairs are tested; the playbook launches and removes it."""
 SECONDS = 120
 """Time limit for the work of a pair; a pair that takes longer counts as broken."""
-LEAST_SIZE = 1024**2
 
 
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
-    """Return the first state. given: cpus and memory of a replica, and size, the amount that a pair sends.
-
-    Raises InvalidInput.
-    """
-    state = PairsState(known=list(hosts))
-    for name, parse in (("cpus", parse_cpus), ("memory", parse_memory), ("size", _parse_size)):
-        try:
-            setattr(state, name, parse(given[name]))
-        except ValueError as error:
-            raise InvalidInput.single(f"check_pairs_{name}", given[name], str(error)) from error
+    """Return the first state. given: of `PairsGiven`. Raises InvalidInput."""
+    wanted = read_given(PairsGiven, given, "check_pairs")
+    state = PairsState(known=list(hosts), cpus=wanted.cpus, memory=wanted.memory, size=wanted.size)
     calls = [call(dict.fromkeys(hosts, LookAtHost(underlay_address="")), OF_HOST)]
     return state.follow("look", "Collect facts of the hosts", "Choose the hosts that take part", calls)
-
-
-def _parse_size(value: object) -> int:
-    return parse_memory(value, minimum=LEAST_SIZE)
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:

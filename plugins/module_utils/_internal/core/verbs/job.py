@@ -23,6 +23,7 @@ from typing import Any
 
 from ..model.answers import Answer, JobAnswer, OutputAnswer, read_answers
 from ..model.calls import FindOutput, ReadOutput, StartJob, StopJob
+from ..model.given import JobGiven, read_given
 from ..model.output import JobOutcome
 from ..model.record import RUNNING
 from ..model.verb_state import JobState, read_state
@@ -44,10 +45,14 @@ exists."""
 
 
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
-    """Return the first state. given: session_name, resource_group, and request (`rules.job.JobRequest`) without env."""
-    look = call(dict.fromkeys(hosts, FindOutput(given["session_name"])))
+    """Return the first state. given: of `JobGiven`. Raises CoreError."""
+    wanted = read_given(JobGiven, given, "run_job")
+    state = JobState(
+        session_name=wanted.session_name, resource_group=wanted.resource_group, request=replace(wanted.request, env={})
+    )
+    look = call(dict.fromkeys(hosts, FindOutput(state.session_name)))
     title = "Find the session and its jobs on every host"
-    return read_state(JobState, given).follow("look", title, "Decide where the job runs", [look])
+    return state.follow("look", title, "Decide where the job runs", [look])
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
@@ -64,7 +69,7 @@ def _after_run(state: JobState, answers: Answers, outside: Outside) -> State:
         # All of them: a host that did not answer may have started it, or have failed after starting it.
         stop = [_stop(state, state.hosts)]
         return state.follow("abort", "End it where it was started", "Report why it did not start", stop)
-    return _judged(state, {}) if state.request["detach"] or outside.check_mode else _read(state)
+    return _judged(state, {}) if state.request.detach or outside.check_mode else _read(state)
 
 
 def _after_abort(state: JobState, answers: Answers, _outside: Outside) -> State:
@@ -90,22 +95,31 @@ def _planned(state: JobState, answers: Answers, outside: Outside) -> State:
     """Return the state with the job in it: its id, and on, the host of each of its replicas."""
     request, name = state.request, state.session_name
     found = read_answers(OutputAnswer, answers)
-    chosen = choose(found, outside.asker, name, state.resource_group, "", request["id"], "job_id")
+    chosen = choose(found, outside.asker, name, state.resource_group, "", request.id, "job_id")
     if chosen.job:
         job, on, command = chosen.job, chosen.jobs[chosen.job].on, chosen.jobs[chosen.job].command
     else:
-        job, command = outside.draw().replace("-", "")[:12], request["command"]
-        on = plan_job(request["on"], name, chosen.copies)
+        job, command = outside.draw().replace("-", "")[:12], request.command
+        on = plan_job(request.on, name, chosen.copies)
     runs = "would run" if outside.check_mode else "runs"
     state.session_id, state.job, state.is_batch = chosen.session_id, job, job == batch_job(chosen.session_id)
     state.on, state.hosts, state.command = dict(on), sorted(set(on.values())), describe(command)
     state.announcement = f"Job {job} {runs} in session {name}, on {', '.join(on)}: {describe(command)}"
-    if not request["id"]:
-        options = {key: request[key] for key in ("directory", "user", "timeout", "warn_alone")}
-        start_job = StartJob(chosen.session_id, job, on, "", tuple(request["command"]), **options)
+    if not request.id:
+        start_job = StartJob(
+            chosen.session_id,
+            job,
+            on,
+            host="",
+            command=request.command,
+            directory=request.directory,
+            user=request.user,
+            timeout=request.timeout,
+            warn_alone=request.warn_alone,
+        )
         start = call({host: replace(start_job, host=host) for host in state.hosts}, TO_START)
         return state.follow("run", "Start the command on this host", "Check if the job runs", [start])
-    if request["stop"]:
+    if request.stop:
         return state.follow("end", "Stop the job", "See what was stopped", [_stop(state, state.hosts)])
     return _read(state)
 
@@ -118,7 +132,7 @@ def _read(state: JobState) -> State:
     request = ReadOutput(
         state.session_id,
         job=state.job,
-        follow_seconds=SHORTEST if state.request["detach"] else LONGEST,
+        follow_seconds=SHORTEST if state.request.detach else LONGEST,
         width=max(len(f"{replica}/{state.job}") for replica in state.on),
     )
     title = "Wait until the job ends if requested, and show its output"

@@ -39,10 +39,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..model.decode import decode_known, encode
-from ..model.launch_state import LaunchState, Wanted
+from ..model.decode import encode
+from ..model.given import LaunchGiven, Wanted, read_given
+from ..model.launch_state import LaunchState
 from ..model.record import read_record
 from ..model.request import Request
+from ..rules.images import REGISTRIES, parse_registries
 from ..show.launch import PLACED, artifact, table_of
 from .launch_flow import change, hold, images, plan, queue, replacement, start, undo
 from .launch_flow.launch import LOOK, PLAN, Launch, look_call
@@ -98,51 +100,35 @@ def launch_request(
     request: Request,
     owner: str,
     shared_with: Sequence[str] = (),
-    **wishes: object,
-) -> dict[str, Any]:
+    **wishes: Any,
+) -> Wanted:
     """Return the data of a request that the steps of a launch need. wishes: other fields of `Wanted`."""
-    return {
-        "session_name": request.name,
-        "resource_group": request.resource_group,
-        "images": sorted({role.image for role in request.roles}),
-        "paths": sorted({mount.source for mount in request.mounts if mount.source is not None}),
-        "only_hosts": list(request.hosts),
-        "excluded_hosts": list(request.excluded_hosts),
-        "volumes": sorted({mount.volume for mount in request.mounts if mount.volume is not None}),
-        "request": request.to_dict(),
-        "encrypted": request.encrypted,
-        "owner": owner,
-        "shared_with": list(shared_with),
+    return Wanted(
+        session_name=request.name,
+        resource_group=request.resource_group,
+        images=sorted({role.image for role in request.roles}),
+        paths=sorted({mount.source for mount in request.mounts if mount.source is not None}),
+        only_hosts=list(request.hosts),
+        excluded_hosts=list(request.excluded_hosts),
+        volumes=sorted({mount.volume for mount in request.mounts if mount.volume is not None}),
+        request=request.to_dict(),
+        encrypted=request.encrypted,
+        owner=owner,
+        shared_with=list(shared_with),
         **wishes,
-    }
+    )
 
 
-def begin(
-    request: Mapping[str, Any],
-    hosts: Sequence[str],
-    now: float,
-    *,
-    attempts: int = 20,
-    from_queue: bool = False,
-    regenerate_keys: bool = False,
-    hands_on: bool = False,
-) -> State:
-    """Return the first state.
-
-    request: of launch_request. hosts: of the resource group.
-    attempts: how often it plans again if concurrent launches took the capacity. from_queue: whether a failure is an
-    outcome like others. hands_on: whether the session is passed on to what follows in a workflow.
-    """
-    wanted = decode_known(Wanted, request, "The request of the launch")
+def begin(given: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -> State:
+    """Return the first state. given: of `LaunchGiven`. Raises CoreError."""
+    parse_registries(outside.inventory.get(hosts[0], {}).get(REGISTRIES))
+    begun = read_given(LaunchGiven, given, "launch")
+    wanted = begun.request
     state = LaunchState(
-        request=wanted,
+        **vars(begun),
         known=list(hosts),
         known_unreachable=wanted.known_unreachable,
-        attempts=attempts,
-        from_queue=from_queue,
-        regenerate_keys=regenerate_keys,
-        hands_on=hands_on,
-        wait_until=now + wanted.wait_seconds,
+        wait_until=outside.now + wanted.wait_seconds,
         silent_registries=wanted.silent_registries,
         waits=read_record(wanted.waits) if wanted.waits else None,
         displaced=wanted.displaced,

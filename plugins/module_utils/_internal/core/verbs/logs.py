@@ -18,12 +18,14 @@ from typing import Any
 
 from ..model.answers import SILENCE, OutputAnswer, read_answers
 from ..model.calls import FindOutput, ReadOutput
+from ..model.given import LogsGiven, read_given
 from ..model.output import JobCopy, SessionCopy
 from ..model.record import ENDED, PENDING
+from ..model.verb_state import LogsState, read_state
 from ..rules.access import Asker
 from ..rules.output import BATCH, NO_JOB, batch_job, rank_order, speaker, time_of
 from ..values.errors import InvalidInput
-from .verb import Answers, Outside, State, call, step
+from .verb import Answers, Outside, State, call
 
 REFUSED = "There are no logs to show."
 
@@ -188,38 +190,47 @@ def _missing(host: str, answer: OutputAnswer) -> str:
 
 
 def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
-    """Return the first state. given: session_name, resource_group, and request (`rules.output.LogsRequest`)."""
+    """Return the first state. given: of `LogsGiven`. Raises CoreError."""
+    wanted = read_given(LogsGiven, given, "logs")
+    state = LogsState(session_name=wanted.session_name, resource_group=wanted.resource_group, request=wanted.request)
     title = "Find the sessions with this name on every host"
-    look = call(dict.fromkeys(hosts, FindOutput(given["session_name"])))
-    return {"verb": "logs", **given, "notes": [], **step("look", title, "Choose the session", [look])}
+    look = call(dict.fromkeys(hosts, FindOutput(wanted.session_name)))
+    return state.follow("look", title, "Choose the session", [look])
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return the state that follows from the answers to the state's step. Raises InvalidInput if there is nothing."""
-    request, found = state["request"], read_answers(OutputAnswer, answers)
-    if state["step"] == "read":
-        return {**state, **step("", "", ""), "notes": [*state["notes"], *_left_out(state, found)]}
-    chosen = choose(
-        found, outside.asker, state["session_name"], state["resource_group"], request["session_id"], request["job"]
-    )
+    after = {"look": _chosen, "read": _read}
+    return after[state["step"]](read_state(LogsState, state), read_answers(OutputAnswer, answers), outside)
+
+
+def _read(state: LogsState, answers: Mapping[str, OutputAnswer], _outside: Outside) -> State:
+    state.notes += _left_out(state, answers)
+    return state.over()
+
+
+def _chosen(state: LogsState, answers: Mapping[str, OutputAnswer], outside: Outside) -> State:
+    request = state.request
+    chosen = choose(answers, outside.asker, state.session_name, state.resource_group, request.session_id, request.job)
     ends = {replica: end for copy in chosen.copies.values() for replica, end in copy.replicas.items()}
-    jobs = [chosen.job] if chosen.job else [] if request["job"] else list(chosen.jobs)
+    jobs = [chosen.job] if chosen.job else [] if request.job else list(chosen.jobs)
     of_jobs = [f"{replica}/{job}" for job in jobs for replica in chosen.jobs[job].on]
     wanted = ReadOutput(
         chosen.session_id,
-        tuple(request["replicas"]),
-        follow_seconds=0 if outside.check_mode else request["follow_seconds"],
-        width=max(map(len, [*ends, *chosen.members, *request["replicas"], "main1", *of_jobs])),
-        **{key: request[key] for key in ("job", "since", "grep", "size", "timestamps", "tail")},
+        request.replicas,
+        request.since,
+        request.tail,
+        request.job,
+        request.grep,
+        request.size,
+        follow_seconds=0 if outside.check_mode else request.follow_seconds,
+        width=max(map(len, [*ends, *chosen.members, *request.replicas, "main1", *of_jobs])),
+        timestamps=request.timestamps,
     )
+    state.hosts, state.members = list(chosen.copies), chosen.members
+    state.notes = [*chosen.notes, *(_end(replica, ends[replica]) for replica in sorted(ends, key=rank_order))]
     read = call(dict.fromkeys(chosen.copies, wanted))
-    return {
-        **state,
-        **step("read", "Read the output on this host", "Find out what is missing", [read]),
-        "hosts": list(chosen.copies),
-        "members": chosen.members,
-        "notes": [*chosen.notes, *(_end(replica, ends[replica]) for replica in sorted(ends, key=rank_order))],
-    }
+    return state.follow("read", "Read the output on this host", "Find out what is missing", [read])
 
 
 def _end(replica: str, end: Mapping[str, Any]) -> str:
@@ -227,9 +238,9 @@ def _end(replica: str, end: Mapping[str, Any]) -> str:
     return f"Replica {replica} was removed; it had ended with exit code {end.get('exit_code')}{cause}."
 
 
-def _left_out(state: State, answers: Mapping[str, OutputAnswer]) -> Iterable[str]:
+def _left_out(state: LogsState, answers: Mapping[str, OutputAnswer]) -> Iterable[str]:
     """Yield what is missing of the requested output."""
-    request, members = state["request"], state["members"]
+    request, members = state.request, state.members
     for host, answer in answers.items():
         if answer.sources is None:
             yield _missing(host, answer)
@@ -237,13 +248,13 @@ def _left_out(state: State, answers: Mapping[str, OutputAnswer]) -> Iterable[str
     for source in sorted(sources, key=lambda source: (rank_order(source.replica), source.job)):
         if source.left_out:
             yield (
-                f"{speaker(source)}: {source.left_out} older lines are left out; logs_size allows {request['size']} "
+                f"{speaker(source)}: {source.left_out} older lines are left out; logs_size allows {request.size} "
                 "bytes of a replica."
             )
-    if request["job"] not in ("", NO_JOB):
+    if request.job not in ("", NO_JOB):
         return
     wrote = {source.replica for source in sources if not source.job}
-    for replica in sorted({*(request["replicas"] or members)} - wrote, key=rank_order):
+    for replica in sorted({*(request.replicas or members)} - wrote, key=rank_order):
         if replica not in members:
             yield f"Nothing is known of a replica {replica} of this session."
         elif answers[members[replica]].sources is not None:

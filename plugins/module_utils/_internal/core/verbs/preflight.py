@@ -26,7 +26,8 @@ from typing import Any
 from ..cluster.group import pick
 from ..model.answers import PreflightAnswer, read_answers
 from ..model.calls import EndListening, Examine, Listen, Measure, ProbeTask, Reach, Suspect
-from ..model.decode import decode
+from ..model.given import PreflightGiven, read_given
+from ..model.verb_state import MeasuredPair, PreflightState, read_state
 from ..preflight.checks import REQUEST_VARIABLES, Options, Results, judge, plan_probe, storage_probes
 from ..preflight.findings import ERROR
 from ..preflight.matrix import read_measured
@@ -36,76 +37,70 @@ from ..rules.addressing import parse_port_pool
 from ..rules.data import roots_of
 from ..rules.site import HOST_VARIABLES, Settings
 from ..values.errors import InvalidInput
-from .verb import OF_HOST, Answers, Outside, State, call, step
+from ..values.parse import Reader
+from .verb import OF_HOST, Answers, Outside, State, call
 
+Inventory = Mapping[str, Mapping[str, Any]]
+"""The variables of each host."""
 REFUSED = "Preflight cannot begin; no host was touched."
 REMEMBER = "Store the problem of a host, or that it has none"
 TOKEN = ("token",)
 """Secret by which senders authenticate to the hosts' processes; no state contains it."""
 
 
-def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -> State:
-    """Return the first state. settings: the role's variables without their prefix. Raises InvalidInput."""
-    state: State = {
-        "verb": "preflight",
-        "hosts": list(hosts),
-        "settings": dict(settings),
-        "answers": {},
-        "measured": [],
-    }
+def begin(given: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -> State:
+    """Return the first state. given: of `PreflightGiven`. Raises InvalidInput."""
+    state = PreflightState(hosts=list(hosts))
+    reader = Reader()
+    state.settings = read_given(PreflightGiven, given, "preflight", reader)
+    reader.attempt(lambda: _read(state, outside), None)
+    reader.finish(None)
     options, _settings, inventory = _read(state, outside)
     examine = Examine(
         tuple(options.images), tuple(options.paths), tuple(options.volumes), encryption=options.request.encrypted
     )
     own = {host: replace(examine, roots=_roots(inventory, host)) for host in hosts}
-    title = "Examine every host"
-    return {
-        **state,
-        **step(
-            "examine",
-            title,
-            "Decide which hosts test each other",
-            [call(own, OF_HOST)],
-        ),
-    }
+    return state.follow("examine", "Examine every host", "Decide which hosts test each other", [call(own, OF_HOST)])
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return the state that follows from the answers to the state's step."""
-    name = state["step"]
+    return _advance(read_state(PreflightState, state), answers, outside)
+
+
+def _advance(state: PreflightState, answers: Answers, outside: Outside) -> State:
+    name = state.step
     if name == "remember":
-        return {**state, **step("", "", "")}
+        return state.over()
     if name == "measure":
-        pairs, *rest = state["rounds"]
-        called = [pair for pair in pairs if pair["from"] in answers]
         found = read_answers(PreflightAnswer, answers)
-        done = [{**pair, "measured": (own := found[pair["from"]]).measured, "problem": own.why_not} for pair in called]
-        state = {**state, "measured": [*state["measured"], *done], "rounds": rest}
+        called = [(pair, found[pair.source]) for pair in state.rounds.pop(0) if pair.source in found]
+        state.measured += [replace(pair, measured=own.measured, problem=own.why_not) for pair, own in called]
     else:
-        state = {**state, "answers": {**state["answers"], name: dict(answers)}}
+        state.answers[name] = {host: dict(answer) for host, answer in answers.items()}
     if name == "examine":
-        state = _planned(state, outside)
-    if name == "hear" or len(state["ahead"]) == 1:
+        _plan(state, outside)
+    if name == "hear" or len(state.ahead) == 1:
         return _judged(state, outside)
     if name == "examine":
         return _listen(state, outside)
     return _reach(state, outside) if name == "listen" else _measure(state)
 
 
-def _answers(state: State, name: str) -> dict[str, PreflightAnswer]:
+def _answers(state: PreflightState, name: str) -> dict[str, PreflightAnswer]:
     """Return the answers of hosts in an earlier step."""
-    return read_answers(PreflightAnswer, state["answers"][name])
+    return read_answers(PreflightAnswer, state.answers[name])
 
 
-def _read(state: State, outside: Outside) -> tuple[Options, Settings, dict[str, dict[str, Any]]]:
+def _read(state: PreflightState, outside: Outside) -> tuple[Options, Settings, Inventory]:
     """Return the options, the site's settings, and the inventory variables of each host. Raises InvalidInput.
 
     The request's variables are read again each time: they may hold secrets, and a state is shown.
     """
-    request = pick(outside.inventory[state["hosts"][0]], REQUEST_VARIABLES)
-    given = {f"preflight_{name}": value for name, value in state["settings"].items()}
-    inventory = {host: pick(outside.inventory[host], HOST_VARIABLES) for host in state["hosts"]}
-    return Options.from_variables({**given, **request}), Settings.from_variables(outside.site), inventory
+    first, *_others = state.hosts
+    options = Options.from_variables(state.settings, pick(outside.inventory[first], REQUEST_VARIABLES))
+    inventory = {host: pick(outside.inventory[host], HOST_VARIABLES) for host in state.hosts}
+    return options, Settings.from_variables(outside.site), inventory
 
 
 def _roots(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
@@ -115,11 +110,7 @@ def _roots(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
         return ()
 
 
-def _task(state: State) -> ProbeTask:
-    return decode(ProbeTask, state["plan"], "The plan of the test")
-
-
-def _results(state: State, inventory: dict[str, dict[str, Any]]) -> Results:
+def _results(state: PreflightState, inventory: Inventory) -> Results:
     """Return what the hosts observed of themselves."""
     observed, unreachable = {}, {}
     for host, answer in _answers(state, "examine").items():
@@ -128,55 +119,49 @@ def _results(state: State, inventory: dict[str, dict[str, Any]]) -> Results:
         else:
             begin = "It cannot be reached: " if answer.unreachable else ""
             unreachable[host] = begin + answer.why_not.splitlines()[-1]
-    return Results(known=state["hosts"], unreachable=unreachable, observed=observed, inventory=inventory)
+    return Results(known=state.hosts, unreachable=unreachable, observed=observed, inventory=inventory)
 
 
-def _planned(state: State, outside: Outside) -> State:
+def _plan(state: PreflightState, outside: Outside) -> None:
     """Add the plan, and the titles of the steps that are ahead: none if no two hosts can test each other."""
     options, settings, inventory = _read(state, outside)
+    given = options.given
     results = _results(state, inventory)
-    plan = plan_probe(results.observed, settings, options.peers, uuid.UUID(outside.draw()).int)
+    plan = plan_probe(results.observed, settings, given.peers, uuid.UUID(outside.draw()).int)
     names = list(plan.hosts)
-    measured = rounds(len(names), options.matrix_rounds) if options.matrix else []
+    measured = rounds(len(names), given.matrix_rounds) if given.matrix else []
     of_matrix = [f"Measure pairs, round {number + 1} of {len(measured)}" for number in range(len(measured))]
     titles = ["Set up a link like that of a session, and listen", "Send to the other hosts", *of_matrix]
-    return {
-        **state,
-        "plan": {
-            "probe": asdict(plan),
-            "storage": storage_probes(options, results, plan),
-            "settings": {
-                "port": settings.vxlan_port,
-                "ports": list(settings.image_ports),
-                "encrypted": list(parse_port_pool(settings.encrypted_ports)) if options.request.encrypted else None,
-                "seconds": options.matrix_seconds,
-                "size": options.matrix_bytes,
-                "probe_id": outside.draw(),
-            },
-        },
-        "rounds": [[{"from": names[source], "to": names[other]} for source, other in pairs] for pairs in measured],
-        "ahead": [*([*titles, "Report what arrived, and end"] if len(names) > 1 else []), REMEMBER],
+    of_link = {
+        "port": settings.vxlan_port,
+        "ports": list(settings.image_ports),
+        "encrypted": list(parse_port_pool(settings.encrypted_ports)) if options.request.encrypted else None,
+        "seconds": given.matrix_seconds,
+        "size": given.matrix_bytes,
+        "probe_id": outside.draw(),
     }
+    state.plan = ProbeTask(asdict(plan), of_link, storage_probes(options, results, plan))
+    state.rounds = [[MeasuredPair(names[source], names[other]) for source, other in pairs] for pairs in measured]
+    state.ahead = [*([*titles, "Report what arrived, and end"] if len(names) > 1 else []), REMEMBER]
 
 
-def _listen(state: State, outside: Outside) -> State:
+def _listen(state: PreflightState, outside: Outside) -> State:
     _options, _settings, inventory = _read(state, outside)
-    task = _task(state)
-    hosts = {host: Listen(task, "", host, _roots(inventory, host)) for host in task.probe["hosts"]}
-    listen = call(hosts, TOKEN)
-    return {**state, **step("listen", state["ahead"][0], "Learn where each listens", [listen])}
+    plan = state.plan
+    hosts = {host: Listen(plan, "", host, _roots(inventory, host)) for host in plan.probe["hosts"]}
+    return state.follow("listen", state.ahead[0], "Learn where each listens", [call(hosts, TOKEN)])
 
 
-def _listening(state: State) -> dict[str, PreflightAnswer]:
+def _listening(state: PreflightState) -> dict[str, PreflightAnswer]:
     """Return the answers of the hosts that listen."""
     return {host: answer for host, answer in _answers(state, "listen").items() if answer.server}
 
 
-def _reach(state: State, outside: Outside) -> State:
+def _reach(state: PreflightState, outside: Outside) -> State:
     _options, _settings, inventory = _read(state, outside)
     listening = _listening(state)
     reach_all = Reach(
-        _task(state),
+        state.plan,
         "",
         ports={host: answer.port for host, answer in listening.items()},
         udp_ports={host: answer.udp for host, answer in listening.items()},
@@ -185,34 +170,33 @@ def _reach(state: State, outside: Outside) -> State:
         host: replace(reach_all, host=host, roots=_roots(inventory, host), server=answer.server or {})
         for host, answer in listening.items()
     }
-    reach = call(hosts, TOKEN)
-    return {**state, **step("reach", state["ahead"][1], "Check which hosts were reached", [reach])}
+    return state.follow("reach", state.ahead[1], "Check which hosts were reached", [call(hosts, TOKEN)])
 
 
-def _measure(state: State) -> State:
+def _measure(state: PreflightState) -> State:
     """Return the next round of the measurement, or the step that ends the probe if none is left."""
     listening = _listening(state)
-    if not state["rounds"]:
+    if not state.rounds:
         hear = {host: EndListening("", answer.server or {}) for host, answer in listening.items()}
-        return {**state, **step("hear", state["ahead"][-2], "Judge", [call(hear, TOKEN)])}
+        return state.follow("hear", state.ahead[-2], "Judge", [call(hear, TOKEN)])
     ports: dict[str, int | None] = {host: answer.port for host, answer in listening.items() if answer.port}
-    pairs = [pair for pair in state["rounds"][0] if pair["from"] in ports and pair["to"] in ports]
-    task = _task(state)
-    measure = call({pair["from"]: Measure(task, "", pair["from"], pair["to"], ports) for pair in pairs}, TOKEN)
-    title = state["ahead"][-2 - len(state["rounds"])]
-    return {**state, **step("measure", title, "Keep what was measured", [measure])}
+    pairs = [pair for pair in state.rounds[0] if pair.source in ports and pair.target in ports]
+    plan = state.plan
+    measure = call({pair.source: Measure(plan, "", pair.source, pair.target, ports) for pair in pairs}, TOKEN)
+    title = state.ahead[-2 - len(state.rounds)]
+    return state.follow("measure", title, "Keep what was measured", [measure])
 
 
-def _judged(state: State, outside: Outside) -> State:
+def _judged(state: PreflightState, outside: Outside) -> State:
     """Return the findings: answer, for programs; table, for people; problems, for which preflight fails.
 
     The step left to do is that each host stores whether it has a problem.
     """
     options, settings, inventory = _read(state, outside)
     results = _results(state, inventory)
-    plan = results.plan = ProbePlan(**state["plan"]["probe"])
+    plan = results.plan = ProbePlan(**state.plan.probe)
     results.failed = dict(plan.left_out)
-    if len(state["ahead"]) > 1:
+    if len(state.ahead) > 1:
         _add_probe(results, list(plan.hosts), state)
     clocks = {host: _clock(answer) for host, answer in _answers(state, "examine").items() if answer.times}
     findings = judge(options, settings, results, clocks)
@@ -220,16 +204,18 @@ def _judged(state: State, outside: Outside) -> State:
     errors = [finding for finding in findings if finding.severity == ERROR]
     reasons = {host: f"{finding.check}: {finding.found}" for finding in reversed(errors) for host in finding.hosts}
     own = {host: Suspect(reasons.get(host, "")) for host in results.observed}
-    return {
-        **{key: state[key] for key in ("verb", "hosts", "ahead")},
-        **step("remember", REMEMBER, "Report what was found", [call(own)]),
-        "answer": answer_of(findings, results, clocks),
-        "table": report(findings, results),
-        "problems": problems_of(findings, results, options.strict),
-    }
+    last = PreflightState(
+        hosts=state.hosts,
+        ahead=state.ahead,
+        left_out=state.left_out,
+        answer=answer_of(findings, results, clocks),
+        table=report(findings, results),
+        problems=problems_of(findings, results, options.given.strict),
+    )
+    return last.follow("remember", REMEMBER, "Report what was found", [call(own)])
 
 
-def _add_probe(results: Results, names: list[str], state: State) -> None:
+def _add_probe(results: Results, names: list[str], state: PreflightState) -> None:
     """Add what the hosts found when they tested each other. names: the hosts by their numbers."""
     nothing, steps = PreflightAnswer(), [_answers(state, name) for name in ("listen", "reach", "hear")]
     for host in names:
@@ -241,9 +227,10 @@ def _add_probe(results: Results, names: list[str], state: State) -> None:
         results.shared[host] = reached.shared
         _add_listening(results, host, listening)
         _add_heard(results, names, host, heard)
-    unmeasured = [pair for pair in state["measured"] if not pair["measured"]]
-    results.unmeasured.update({(pair["from"], pair["to"]): pair["problem"] for pair in unmeasured})
-    results.measured = read_measured(pair["measured"] for pair in state["measured"] if pair["measured"])
+    results.unmeasured.update(
+        {(pair.source, pair.target): pair.problem for pair in state.measured if not pair.measured}
+    )
+    results.measured = read_measured(pair.measured for pair in state.measured if pair.measured)
 
 
 def _add_listening(results: Results, host: str, answer: PreflightAnswer) -> None:

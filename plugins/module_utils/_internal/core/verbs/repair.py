@@ -20,14 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from ..cluster.group import GroupFacts, cleanup_actions
+from ..cluster.group import CleanupWork, GroupFacts, cleanup_work
 from ..cluster.state import ClusterState
 from ..model.answers import Answer, FactsAnswer, RepairAnswer, read_answers
 from ..model.calls import LookAtHost, Release, Repair, StopJob
 from ..model.decode import decode
+from ..model.given import RepairGiven, read_given
 from ..model.record import ENDED, REPLACE, RUNNING, Record, is_stub, kept_by, stub_of
-from ..model.verb_state import Plain, RepairState, Waiting, read_state
+from ..model.verb_state import RepairState, Waiting, read_state
 from ..rules.capacity import allocatable_of, hosts_from_facts
 from ..rules.data import drivers_of, roots_of
 from ..rules.isolation import is_kept_out
@@ -45,32 +47,15 @@ GRANTED = ("allocatable", "mount_roots", "volume_drivers")
 """Variables by which each call informs a host what the site grants there."""
 
 
-def begin(
-    hosts: Sequence[str],
-    session_name: str = "",
-    leaks: bool = False,
-    puts_back: bool = True,
-    requeue_from: Sequence[str] = (),
-) -> State:
-    """Return the first state.
-
-    hosts: of the resource group. session_name: the only session to restore, empty for all. leaks: whether parts that no
-    record explains are removed as well. puts_back: whether anything is restored. requeue_from: hosts that batch
-    sessions leave for the queue.
+def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
+    """Return the first state. given: of `RepairGiven`. Raises InvalidInput.
 
     The last state has ``findings``, the problems found at first; ``lines``, those and what was done; ``missing``, the
     hosts whose facts could not be collected; ``unremoved``, what could not be cleaned up; and ``problems``, everything
     that went wrong; each a list of sentences.
     """
-    return _look(
-        RepairState(
-            known=list(hosts),
-            session_name=session_name,
-            leaks=leaks,
-            puts_back=puts_back,
-            requeue_from=list(requeue_from),
-        )
-    )
+    wanted = read_given(RepairGiven, given, "repair")
+    return _look(RepairState(known=list(hosts), **vars(wanted)))
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
@@ -133,7 +118,7 @@ def _granted(state: RepairState, group: GroupFacts, cluster: ClusterState) -> di
     }
 
 
-def _cleanup(state: RepairState, group: GroupFacts, cluster: ClusterState) -> Plain:
+def _cleanup(state: RepairState, group: GroupFacts, cluster: ClusterState) -> CleanupWork | None:
     """Note what was found, and return what hosts have to clean up."""
     why_missing = {name: group.why_missing[name] for name in group.missing}
     state.findings = [*state.taken_over, *findings(group.facts, why_missing, cluster, group.scope)]
@@ -143,7 +128,7 @@ def _cleanup(state: RepairState, group: GroupFacts, cluster: ClusterState) -> Pl
         removals.setdefault(host, []).extend(host_removals)
     if not state.puts_back:
         group.tell_name_hosts(cluster)
-    return cleanup_actions(group, cluster, removals, expires=state.leaks)
+    return cleanup_work(group, cluster, removals, expires=state.leaks)
 
 
 def _restore(state: RepairState, group: GroupFacts, cluster: ClusterState, granted: Mapping[str, Repair]) -> State:

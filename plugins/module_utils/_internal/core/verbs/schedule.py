@@ -16,19 +16,21 @@ The playbook replace_lost does only the first part.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from ..cluster.group import GroupFacts, cleanup_actions, waiting_of
+from ..cluster.group import GroupFacts, cleanup_work, waiting_of
 from ..cluster.state import ClusterState
 from ..model import record as records
 from ..model.answers import Answer, FactsAnswer, read_answers
 from ..model.calls import LookAtHost
-from ..model.decode import encode
+from ..model.decode import decode_known, encode
 from ..model.fields import REPLACE
+from ..model.given import ScheduleGiven, Wanted, read_given
 from ..model.record import PENDING, RUNNING, QueueTicket, Record
 from ..model.request import Request
-from ..model.verb_state import Plain
+from ..model.verb_state import Outcome, ScheduleState, read_state
 from ..rules.access import shown_lines
 from ..rules.capacity import hosts_from_facts
 from ..rules.images import joined
@@ -39,95 +41,67 @@ from ..values.errors import CoreError
 from . import cleanup
 from .launch import launch_request
 from .launch_flow.images import IMAGE_AWAY
-from .verb import OF_HOST, Answers, Outside, State, call, step, with_unreachable
+from .verb import OF_HOST, Answers, Outside, State, call, with_unreachable
 
 REFUSED = "The queue cannot be read."
 
 
-def begin(
-    hosts: Sequence[str],
-    session_name: str = "",
-    only_lost: bool = False,
-    moves_from: Sequence[str] = (),
-    losses: Sequence[str] = (),
-    unreachable: Sequence[str] = (),
-) -> State:
-    """Return the first state; hosts: of the resource group.
-
-    only_lost: whether the queue is left alone. session_name: if given, only the losses of this session are replaced,
-    whatever its request sets. moves_from: hosts from which sessions move that would be replaced if these were lost.
-    losses: ids of sessions that this run has found to miss hosts. unreachable: hosts that it has found to be
-    unreachable.
-
-    ``launchable`` has the data of each launch of a session that can start, ``outcomes`` what became of those,
-    ``silent_registries`` by host those that it waited for in vain, ``queue`` the waiting sessions, in order,
-    ``elsewhere`` those that wait in other resource groups, ``known_unreachable`` the unreachable hosts.
-    """
-    return {
-        "verb": "schedule",
-        "known": list(hosts),
-        "session_name": session_name,
-        "only_lost": only_lost,
-        "moves_from": list(moves_from),
-        "cleaned_up": False,
-        "known_unreachable": list(unreachable),
-        "launchable": [],
-        "outcomes": [],
-        "silent_registries": {},
-        "queue": [],
-        "elsewhere": [],
-        "warnings": [],
-        **_look([host for host in hosts if host not in unreachable], losses),
-    }
+def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
+    """Return the first state. given: of `ScheduleGiven`. Raises InvalidInput."""
+    wanted = read_given(ScheduleGiven, given, "schedule")
+    state = ScheduleState(
+        known=list(hosts),
+        session_name=wanted.session_name,
+        only_lost=wanted.only_lost,
+        moves_from=wanted.moves_from,
+        known_unreachable=wanted.unreachable,
+    )
+    return _look(state, wanted.losses)
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return the state that follows from the answers to the state's step; those of ``launch`` are its outcome."""
-    state = {**state, "warnings": []}
-    if state["step"] in ("look", "losses"):
-        unanswered = {host for host, answer in answers.items() if answer.get("unreachable")}
-        state["known_unreachable"] = [
-            host for host in state["known"] if host in unanswered or host in state["known_unreachable"]
-        ]
-        return _after_look(state, with_unreachable(answers, state["known"], state["known_unreachable"]), outside)
-    if state["step"] == cleanup.NAME:
-        problems = cleanup.problems_of(read_answers(Answer, answers))
-        return {**state, "cleaned_up": True, "warnings": problems, **_look(_in_reach(state))}
-    launched, outcome = state["launchable"][len(state["outcomes"])], dict(answers["launch"])
-    is_readable = outside.asker.may_read(launched["owner"], launched["shared_with"])
-    state["silent_registries"] = joined(state["silent_registries"], outcome.pop("silent_registries", {}))
-    shown = {**outcome, "report": shown_lines(outcome.get("report") or (), is_readable)}
-    state["outcomes"] = [*state["outcomes"], shown]
-    if len(state["outcomes"]) < len(state["launchable"]):
-        return {**state, **_launch()}
-    return {**state, **step("", "", "")} if state["only_lost"] else _look_at_last(state)
+    after = {"look": _after_look, "losses": _after_look, cleanup.NAME: _after_cleanup, "launch": _after_launch}
+    return after[state["step"]](read_state(ScheduleState, state), answers, outside)
 
 
-def _look(hosts: Sequence[str], peers_of: Sequence[str] = (), in_full: bool = False) -> State:
-    if not peers_of and not in_full:
-        calls = [call(dict.fromkeys(hosts, LookAtHost(underlay_address="")), OF_HOST)]
-        return step("look", "Collect facts of the hosts", "Go through the queue", calls)
-    look = LookAtHost(underlay_address="", whole_records=True, peers_of=tuple(peers_of))
-    calls = [call(dict.fromkeys(hosts, look), OF_HOST)]
-    title = "Ask which other hosts cannot reach the missing ones" if peers_of else "Ask for all that is recorded"
-    return step("losses", title, "Go through the queue", calls)
+def _after_cleanup(state: ScheduleState, answers: Answers, _outside: Outside) -> State:
+    state.cleaned_up, state.warnings = True, cleanup.problems_of(read_answers(Answer, answers))
+    return _look(state)
 
 
-def _launch() -> State:
-    return step("launch", "Launch the sessions that fit", "Store the outcome")
+def _after_launch(state: ScheduleState, answers: Answers, outside: Outside) -> State:
+    launched = state.launchable[len(state.outcomes)]
+    outcome = decode_known(Outcome, answers["launch"], "The outcome of the launch")
+    is_readable = outside.asker.may_read(launched.owner, launched.shared_with)
+    state.silent_registries = joined(state.silent_registries, outcome.silent_registries)
+    state.outcomes.append(replace(outcome, report=shown_lines(outcome.report, is_readable), silent_registries={}))
+    if len(state.outcomes) < len(state.launchable):
+        return _launch(state)
+    return state.over() if state.only_lost else _look(state)
 
 
-def _look_at_last(state: State) -> State:
-    return {**state, **_look(_in_reach(state))}
+def _look(state: ScheduleState, peers_of: Sequence[str] = (), in_full: bool = False, name: str = "look") -> State:
+    """Return the state in which hosts report their facts. in_full: everything that is recorded."""
+    state.in_full = bool(peers_of) or in_full
+    title = "Ask for all that is recorded" if in_full else "Collect facts of the hosts"
+    if peers_of:
+        title = "Ask which other hosts cannot reach the missing ones"
+    look = LookAtHost(underlay_address="", whole_records=state.in_full, peers_of=tuple(peers_of))
+    in_reach = [host for host in state.known if host not in state.known_unreachable]
+    return state.follow(name, title, "Go through the queue", [call(dict.fromkeys(in_reach, look), OF_HOST)])
 
 
-def _in_reach(state: State) -> list[str]:
-    return [host for host in state["known"] if host not in state["known_unreachable"]]
+def _launch(state: ScheduleState) -> State:
+    return state.follow("launch", "Launch the sessions that fit", "Store the outcome")
 
 
-def _after_look(state: State, answers: Answers, outside: Outside) -> State:
+def _after_look(state: ScheduleState, answers: Answers, outside: Outside) -> State:
+    unanswered = {host for host, answer in answers.items() if answer.get("unreachable")}
+    state.known_unreachable = [host for host in state.known if host in {*unanswered, *state.known_unreachable}]
+    found = with_unreachable(answers, state.known, state.known_unreachable)
     try:
-        group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory, scope=outside.scope)
+        group = GroupFacts.read(read_answers(FactsAnswer, found), outside.inventory, scope=outside.scope)
         settings = Settings.from_variables(outside.site)
         cluster = group.cluster_state()
         cluster.check_names()
@@ -136,35 +110,42 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         hosts = hosts_from_facts(group.facts, group.inventory)
         entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     except CoreError as error:
-        return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
-    state["warnings"], state["host_names"] = problems + group.warnings, group.host_names
+        return state.over(f"{REFUSED}\n{error}")
+    state.warnings, state.host_names = problems + group.warnings, group.host_names
     queue = [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries]
-    elsewhere = group.waiting_elsewhere(cluster)
-    state["queue"] = encode(queue)
-    state["elsewhere"] = encode([entry_elsewhere(record, group.scope) for record in elsewhere])
-    if state["outcomes"]:
-        return {**state, **step("", "", "")}
+    elsewhere = [entry_elsewhere(record, group.scope) for record in group.waiting_elsewhere(cluster)]
+    state.queue, state.elsewhere = encode(queue), encode(elsewhere)
+    if state.outcomes:
+        return state.over()
     missing = [record.id for record in group.with_missing_hosts(cluster)]
     others = any(map(group.other_witnesses, group.own(cluster)))
-    in_full = bool(state["moves_from"] or group.half_told(cluster) or others)
-    if (missing or in_full) and state["step"] == "look":
-        return {**state, **_look(_in_reach(state), missing, in_full)}
+    in_full = bool(state.moves_from or group.half_told(cluster) or others)
+    if (missing or in_full) and not state.in_full:
+        return _look(state, missing, in_full, "losses")
     if settings.fair_share.half_life is not None:
         _mark_head(group, cluster, entries)
-    replacements, problems = _replacements(state, group, cluster, outside)
-    moves = _moves(state, group, cluster, problems)
-    state["warnings"] += problems
+    return _with_launches(state, group, cluster, entries, outside)
+
+
+def _with_launches(
+    state: ScheduleState,
+    group: GroupFacts,
+    cluster: ClusterState,
+    entries: Sequence[QueueEntry],
+    outside: Outside,
+) -> State:
+    """Return the state in which sessions are launched, or hosts clean up before that."""
+    launches = [*_replacements(state, group, cluster, outside), *_moves(state, group, cluster)]
     group.tell_name_hosts(cluster)
-    work = cleanup_actions(group, cluster, cluster.orphaned)
-    if work and not state["cleaned_up"]:
-        return {**state, **cleanup.cleanup_step(work, "Look again")}
-    waiting_launches = [] if state["only_lost"] else _waiting_launches(cluster, entries)
-    launches = [*replacements, *moves, *waiting_launches]
-    state["launchable"] = [{**launch, "known_unreachable": state["known_unreachable"]} for launch in launches]
-    return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
+    work = cleanup_work(group, cluster, cluster.orphaned)
+    if work and not state.cleaned_up:
+        return state.follow(*cleanup.STEP, "Look again", cleanup.calls_for(work))
+    launches += [] if state.only_lost else _waiting_launches(cluster, entries)
+    state.launchable = [replace(launch, known_unreachable=state.known_unreachable) for launch in launches]
+    return _launch(state) if state.launchable else state.over()
 
 
-def _waiting_launches(cluster: ClusterState, entries: Sequence[QueueEntry]) -> list[Plain]:
+def _waiting_launches(cluster: ClusterState, entries: Sequence[QueueEntry]) -> list[Wanted]:
     """Return the launches of the sessions that have a place; those that lacked an image come last."""
     placed = [(entry, cluster.records[entry.waiting.session_id]) for entry in entries if entry.placement is not None]
     placed.sort(key=lambda found: _lacks_image(found[1]))
@@ -176,12 +157,12 @@ def _lacks_image(record: Record) -> bool:
     return bool(record.history) and record.history[-1].reason.startswith(IMAGE_AWAY)
 
 
-def _launch_of(request: Request, record: Record) -> Plain:
+def _launch_of(request: Request, record: Record) -> Wanted:
     """Return the launch of a session that waits to start, or to grow."""
     if record.growth is not None:
         grown = Request.from_dict(record.growth.request)
-        return {**launch_request(grown, record.owner, record.shared_with), "changes": record.id}
-    return {**launch_request(request, record.owner, record.shared_with), "waits": encode(record)}
+        return launch_request(grown, record.owner, record.shared_with, changes=record.id)
+    return launch_request(request, record.owner, record.shared_with, waits=encode(record))
 
 
 def _request_of(record: Record, problems: list[str]) -> Request | None:
@@ -194,13 +175,14 @@ def _request_of(record: Record, problems: list[str]) -> Request | None:
         return None
 
 
-def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: list[str]) -> list[Plain]:
+def _moves(state: ScheduleState, group: GroupFacts, cluster: ClusterState) -> list[Wanted]:
     """Return the launches that move replicas from hosts that are to become empty, one replica after another."""
     leaving = [
         record
         for _key, record in sorted(cluster.records.items())
-        if record.status == RUNNING and {*record.hosts} & {*state["moves_from"]}
+        if record.status == RUNNING and {*record.hosts} & {*state.moves_from}
     ]
+    problems = state.warnings
     problems += [
         f"Session {record.name} stays as it is. {group.scope.left_alone(record)}"
         for record in leaving
@@ -213,34 +195,31 @@ def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: lis
         if record.request.get("on_host_loss") == REPLACE and record.request["batch_command"] is None
         if record.id not in cluster.conflicts
         if all(host in group.facts for host in record.hosts)
-        if any(replica.host in state["moves_from"] for replica in record.replicas)
+        if any(replica.host in state.moves_from for replica in record.replicas)
         if (request := _request_of(record, problems)) is not None
         for replica in record.replicas
-        if replica.host in state["moves_from"]
+        if replica.host in state.moves_from
     ]
 
 
-def _replacements(
-    state: State, group: GroupFacts, cluster: ClusterState, outside: Outside
-) -> tuple[list[Plain], list[str]]:
-    """Return the launches that finish changes and replace what sessions have lost, and why others stay as they are."""
-    name = state["session_name"]
+def _replacements(state: ScheduleState, group: GroupFacts, cluster: ClusterState, outside: Outside) -> list[Wanted]:
+    """Return the launches that finish changes and replace what sessions have lost; warn why others stay as they are."""
+    name, problems = state.session_name, state.warnings
     named = [record for record in cluster.named(name) if record.status == RUNNING]
     if name and not any(map(group.scope.is_own, named)):
         others = [f"Session {name} stays as it is. {group.scope.left_alone(record)}" for record in named]
-        return [], others or [f"No session {name} runs in {', '.join(state['known'])}."]
-    problems: list[str] = []
+        problems += others or [f"No session {name} runs in {', '.join(state.known)}."]
+        return []
     half_changed = group.half_changed(cluster)
     found = [launch for record in half_changed if name in ("", record.name) for launch in _again(record, problems)]
     problems += [str(conflict) for conflict in cluster.conflicts.values() if name in ("", conflict.session_name)]
-    given = {"without_retired": True} if name else {}
     lost = [record for record in _to_replace(name, group, cluster) if record not in half_changed]
     _check(name, lost, outside)
     launches = [_replacement(record, group, bool(name), problems) for record in lost]
     known = [record for record in group.own(cluster) if name in ("", record.name) and _has_others(group, record)]
     _check(name, known, outside)
     launches += [_with_other_witnesses(record, group, bool(name), half_changed, problems) for record in known]
-    return [*found, *({**launch, **given} for launch in launches if launch)], problems
+    return [*found, *(replace(launch, without_retired=bool(name)) for launch in launches if launch)]
 
 
 def _check(name: str, records: Iterable[Record], outside: Outside) -> None:
@@ -254,12 +233,12 @@ def _has_others(group: GroupFacts, record: Record) -> bool:
     return bool(group.retired(record) or group.other_witnesses(record))
 
 
-def _again(record: Record, problems: list[str]) -> list[Plain]:
+def _again(record: Record, problems: list[str]) -> list[Wanted]:
     """Return the launch that finishes a change, none, with the reason, if its request cannot be read."""
     request = _request_of(record, problems)
     if request is None:
         return []
-    return [{**launch_request(request, record.owner, record.shared_with), "changes": record.id}]
+    return [launch_request(request, record.owner, record.shared_with, changes=record.id)]
 
 
 def _to_replace(name: str, group: GroupFacts, cluster: ClusterState) -> list[Record]:
@@ -270,7 +249,7 @@ def _to_replace(name: str, group: GroupFacts, cluster: ClusterState) -> list[Rec
     return [record for record in missing if (record.request or {}).get("on_host_loss") == REPLACE]
 
 
-def _replacement(record: Record, group: GroupFacts, is_named: bool, problems: list[str]) -> Plain | None:
+def _replacement(record: Record, group: GroupFacts, is_named: bool, problems: list[str]) -> Wanted | None:
     """Return the launch that replaces what a session has lost; None, with the reason, if it stays as it is."""
     lost = [host for host in record.hosts if host not in group.facts]
     reasons = [group.why_not_lost(record, host, is_named) for host in lost]
@@ -282,13 +261,14 @@ def _replacement(record: Record, group: GroupFacts, is_named: bool, problems: li
     request = _request_of(record, problems)
     if request is None:
         return None
-    launch = launch_request(request, record.owner, record.shared_with, replaces=True)
-    return {**launch, "peers_of": [record.id], "changes": record.id}
+    return launch_request(
+        request, record.owner, record.shared_with, replaces=True, peers_of=[record.id], changes=record.id
+    )
 
 
 def _with_other_witnesses(
     record: Record, group: GroupFacts, is_named: bool, half_changed: Collection[Record], problems: list[str]
-) -> Plain | None:
+) -> Wanted | None:
     """Return the launch that gives a session other witnesses; None, with the reason, if it keeps those it has."""
     if why := group.why_no_other_witnesses(record, is_named):
         problems += [why] if group.retired(record) else []

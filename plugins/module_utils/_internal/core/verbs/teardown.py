@@ -21,6 +21,7 @@ from typing import Any
 
 from ..model.answers import FactsAnswer, SessionAnswer, SessionElsewhere, read_answers
 from ..model.calls import KeepRecords, LookAtHost, Remove
+from ..model.given import TeardownGiven, read_given
 from ..model.record import ENDED, PENDING, Tombstone
 from ..model.verb_state import TeardownState, read_state
 from ..rules.scope import VARIABLE as GROUP
@@ -149,14 +150,11 @@ def _known_by_stubs(answers: Mapping[str, SessionAnswer]) -> dict[str, list[str]
     }
 
 
-def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on: bool = False) -> State:
-    """Return the first state.
-
-    fails: whether it is a failure if a host could not be reached or cleaned. hands_on: whether the result is passed on
-    to what follows in a workflow.
-    """
-    state = TeardownState(session_name=session_name, fails=fails, hands_on=hands_on)
-    remove = call(dict.fromkeys(hosts, Remove(session_name)))
+def begin(given: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -> State:
+    """Return the first state. given: of `TeardownGiven`. Raises InvalidInput."""
+    wanted = read_given(TeardownGiven, given, "teardown")
+    state = TeardownState(**{**vars(wanted), "hands_on": wanted.hands_on and not outside.check_mode})
+    remove = call(dict.fromkeys(hosts, Remove(wanted.session_name)))
     return state.follow("remove", "Remove the session's parts on this host", SEE, [remove])
 
 

@@ -40,15 +40,11 @@ class Verb(Protocol):
 
     REFUSED: str
 
+    def begin(self, given: Mapping[str, Any], hosts: Sequence[str], outside: Outside, /) -> State:
+        """Return the first state. given: what its role gives (model.given). hosts: of the play. Raises CoreError."""
+
     def advance(self, state: State, answers: Answers, outside: Outside, /) -> State:
         """Return the state that follows from the answers to the state's step. Raises CoreError."""
-
-
-class GivenVerb(Verb, Protocol):
-    """A verb that begins with what its role gives."""
-
-    def begin(self, given: Mapping[str, Any], hosts: Sequence[str], outside: Outside, /) -> State:
-        """Return the first state. hosts: of the play. Raises InvalidInput."""
 
 
 class HandingVerb(Verb, Protocol):
@@ -156,11 +152,6 @@ def _is_default(item: Field[Any], value: object) -> bool:
 def given_to(step_call: StepCall, host: str) -> dict[str, Any]:
     """Return the plain form of the call to one host."""
     return {**step_call["arguments"], **step_call["hosts"][host]}
-
-
-def step(name: str, title: str, then: str, calls: Sequence[StepCall] = ()) -> State:
-    """Return the part of a state that names the next step."""
-    return {"step": name, "title": title, "then": then, "calls": list(calls)}
 
 
 def hosts_of(state: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from ...adapters.state import StateDirectory
 from ...core.model.call.base import Call, Result, States
 from ...core.model.call.session_output import FindOutput, PruneOutput, ReadOutput
+from ...core.model.output import Since
 from .. import output
 
 
@@ -26,7 +27,7 @@ def _read(request: ReadOutput, _check_mode: bool) -> Result:
     question = output.Question(
         request.session_id,
         request.replicas,
-        request.since,
+        request.since or Since(),
         request.tail,
         request.grep,
         request.size,

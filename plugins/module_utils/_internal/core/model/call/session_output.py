@@ -7,6 +7,7 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional
 
+from ..output import Since
 from .base import AT_CONTROLLER, PATH, STATE_DIRECTORY, Call
 
 
@@ -30,10 +31,10 @@ class FindOutput(Call):
 class ReadOutput(Call):
     """Read the output of replicas.
 
-    replicas: empty for all. since: by source, the time after which lines are wanted. tail: the number of last lines;
-    None for all. job: its id; empty for the output of containers. grep: a regular expression of lines. size: the most
-    bytes of an answer. positions: where an earlier answer ended; None to begin. wait: seconds to wait for new output.
-    follow_seconds: for how long the controller asks again. width, timestamps: how it shows the lines.
+    replicas: empty for all. tail: the number of last lines; None for all. job: its id; empty for the output of
+    containers. grep: a regular expression of lines. size: the most bytes of an answer. positions: where an earlier
+    answer ended; None to begin. wait: seconds to wait for new output. follow_seconds: for how long the controller asks
+    again. width, timestamps: how it shows the lines.
     """
 
     call: ClassVar[str] = "session_output"
@@ -42,7 +43,7 @@ class ReadOutput(Call):
 
     session_id: str
     replicas: tuple[str, ...] = ()
-    since: dict[str, Any] = field(default_factory=dict)
+    since: Optional[Since] = None
     tail: Optional[int] = None
     job: str = ""
     grep: str = ""

@@ -13,8 +13,10 @@ from typing import TypedDict
 
 from ...model.answers import A, SessionAnswer, read_answers
 from ...model.calls import KeepRecords, LookAtHost
-from ...model.launch_state import LaunchState, Outcome, Wanted, read_launch_state
+from ...model.given import Wanted
+from ...model.launch_state import LaunchState, read_launch_state
 from ...model.record import ERROR, RUNNING, Record, kept_by
+from ...model.verb_state import Outcome
 from ...show.launch import PLANNED
 from ..verb import OF_HOST, PLACE, Answers, C, Forms, Outside, State, StepCall, call, hosts_of, with_unreachable
 

@@ -82,8 +82,8 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> LaunchState:
     state.warnings = warnings_of(found, group, planner.problems) + undetected(answers)
     state.recorded, state.looked, state.host_names = group.recorded, group.looked, group.host_names
     state.signatures = {name: facts.signature for name, facts in group.facts.items()}
-    if state.cleanup_actions is not None:
-        return launch.step(*cleanup.STEP, cleanup.calls_for(state.cleanup_actions))
+    if work := found["cleanup"]:
+        return launch.step(*cleanup.STEP, cleanup.calls_for(work))
     if takes_over := takeover.take_over_change(launch):
         return takes_over
     state.attempt += 1

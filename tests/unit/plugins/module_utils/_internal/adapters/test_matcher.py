@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import Since
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import Line
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import output
 
@@ -74,7 +75,7 @@ def test_what_is_kept_of_output_is_looked_through_within_a_time(monkeypatch: pyt
     monkeypatch.setattr(Engine, "connect", NoContainers)
 
     def read(expression: str) -> list[str]:
-        question = output.Question(ID, (), {}, None, expression, 1024)
+        question = output.Question(ID, (), Since(), None, expression, 1024)
         with closing(output.OutputReader(StateDirectory(str(tmp_path)), question)) as reader:
             return [line[2] for line in reader.read()[0]["lines"]]
 

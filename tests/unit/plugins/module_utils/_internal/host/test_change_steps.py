@@ -33,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     carry_on,
     part_times,
 )
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     request,
 )
@@ -110,7 +111,7 @@ def test_a_host_to_which_a_replica_moves_takes_over_for_how_long_its_session_has
 
         assert sorted(world.places("ash").values()) == ["h1", "h2"]
         part("h1").write_times(encode(Times("boot", 0.0, ran=4000.5)))
-        world.run(schedule, schedule.begin(world.known, only_lost=True, moves_from=["h1"]), None, None)
+        world.run(schedule, begun(schedule, world.known, only_lost=True, moves_from=["h1"]), None, None)
         assert sorted(world.places("ash").values()) == ["h2", "h3"]
         assert part("h3").read_times()["ran"] == 4000.0
         assert part("h2").read_times() is None, "it keeps the time of its part"

@@ -62,6 +62,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.identity import read_identity
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import IMAGE
 from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import World, in_memory
 from ansible_collections.cluster_compute.session.tests.support.small_steps import NOW
@@ -258,10 +259,10 @@ def test_what_a_session_with_more_has_lost_is_not_replaced_or_moved(
         add(state, first[name], place)
     path = state.session(first["pair"].id).record_file
     text = path.read_bytes()
-    moved = world.run(schedule, schedule.begin(world.known, only_lost=True, moves_from=["h1"]), None, None)
+    moved = world.run(schedule, begun(schedule, world.known, only_lost=True, moves_from=["h1"]), None, None)
     assert "Session pair stays as it is. " in " ".join(moved["warnings"])
     world.hosts["h2"].is_up = False
-    lost = world.run(schedule, schedule.begin(world.known, session_name="wide", only_lost=True), None, None)
+    lost = world.run(schedule, begun(schedule, world.known, session_name="wide", only_lost=True), None, None)
     assert (lost["launchable"], path.read_bytes()) == ([], text)
     assert any(line.startswith("Session wide stays as it is. ") and "mood" in line for line in lost["warnings"]), lost
 

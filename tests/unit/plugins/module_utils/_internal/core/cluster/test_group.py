@@ -13,7 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     MOST_ROUNDS,
     NOT_STARTED,
     GroupFacts,
-    cleanup_actions,
+    cleanup_work,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
@@ -162,7 +162,8 @@ def test_a_line_may_expire_when_everybody_knows_that_the_session_has_ended(queue
         answers = {host: {**nothing, **more, "records": [encode(copy) for copy in records[host]]} for host in hosts}
         group = GroupFacts(typed(answers), {}, ["h1", "h2"], [], {})
         cluster = group.cluster_state()
-        assert cleanup_actions(group, cluster, {}, expires=True).get("settled", []) == group.settled(cluster)
+        work = cleanup_work(group, cluster, {}, expires=True)
+        assert (work.settled if work else []) == group.settled(cluster)
         return group.settled(cluster)
 
     assert settled("h1", "h2") == [ID]

@@ -540,17 +540,6 @@ def test_a_removal_names_the_newest_revision_that_it_was_judged_by() -> None:
     assert [removal.revision for removal in old.orphaned["h2"]] == [running("h1").revision]
 
 
-def test_a_removal_as_json() -> None:
-    assert Removal(A, "train", True, "Why.", undo=True).to_dict() == {
-        "undo": True,
-        "session_id": A,
-        "session_name": "train",
-        "keep_record": True,
-        "why": "Why.",
-        "revision": None,
-    }
-
-
 # Whatever the hosts say.
 
 HOSTS = ("h1", "h2", "h3")

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import SessionCopy
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import (
     JobRequest,
+    SessionCopy,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import (
     describe,
     parse_job_request,
     plan_job,
@@ -44,7 +46,7 @@ def test_everything_is_read_from_text_as_a_survey_has_it() -> None:
         command="x", on="main1, sub", timeout="1h30m", detach="yes", env="A=1\nB=2", user="1000:100", directory="/a"
     )
     assert (found.on, found.timeout, found.detach) == (("main1", "sub"), 5400, True)
-    assert (found.env, found.user, found.directory) == ((("A", "1"), ("B", "2")), "1000:100", "/a")
+    assert (found.env, found.user, found.directory) == ({"A": "1", "B": "2"}, "1000:100", "/a")
     assert ask(command="x", on="", timeout=" ", env=None) == ask(command="x")
 
 

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import KNOWN_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import JobRequest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import (
+    JobRequest,
+    LogsRequest,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.near_misses import (
     HANDED_ON,
     SITE,
@@ -21,7 +24,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     slips_of_prefix,
     slips_of_roles,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import LogsRequest
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.role_variables import role_variables
 
 ROOT = Path(__file__).resolve().parents[7]

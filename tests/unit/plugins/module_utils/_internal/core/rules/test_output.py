@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import Source
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import Since, Source
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import (
     LONGEST_LINE,
     Line,
@@ -143,16 +143,16 @@ def test_no_program_decides_what_a_terminal_does() -> None:
 @pytest.mark.parametrize(
     ("text", "moment"),
     [
-        ("90s", {"seconds": 90}),
-        ("90", {"seconds": 90}),
-        ("1h30m", {"seconds": 5400}),
-        ("2d", {"seconds": 172800}),
-        ("2026-01-31", {"time": "2026-01-31T00:00:00.000000000Z"}),
-        ("2026-01-31T12:00:00Z", {"time": "2026-01-31T12:00:00.000000000Z"}),
-        ("2026-01-31T12:00:00.5+02:00", {"time": "2026-01-31T10:00:00.500000000Z"}),
+        ("90s", Since(90)),
+        ("90", Since(90)),
+        ("1h30m", Since(5400)),
+        ("2d", Since(172800)),
+        ("2026-01-31", Since(time="2026-01-31T00:00:00.000000000Z")),
+        ("2026-01-31T12:00:00Z", Since(time="2026-01-31T12:00:00.000000000Z")),
+        ("2026-01-31T12:00:00.5+02:00", Since(time="2026-01-31T10:00:00.500000000Z")),
     ],
 )
-def test_moments(text: str, moment: dict[str, Any]) -> None:
+def test_moments(text: str, moment: Since) -> None:
     if text.endswith(".5+02:00"):
         text = text.replace(".5", ".500")  # Python before 3.11 wants three digits or six
     assert parse_since("logs_since", text) == moment

@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import repair
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import State
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     request,
 )
@@ -179,7 +180,7 @@ def test_hosts_that_are_emptied_keep_what_another_group_has_to_move(world: World
 def test_batch_sessions_of_another_group_are_not_sent_back_to_the_queue(world: World) -> None:
     launch(world, of("pool_b", batch_command="true", hosts=["h2"]))
     with world.runs_for(DEFAULT_GROUP):
-        state = world.run(repair, repair.begin(world.hosts_of(DEFAULT_GROUP), requeue_from=["h2"]), None, None)
+        state = world.run(repair, begun(repair, world.hosts_of(DEFAULT_GROUP), requeue_from=["h2"]), None, None)
     assert state["problems"] == [
         "Session ash stays: It belongs to resource group pool_b. Run this with session_resource_group=pool_b."
     ]

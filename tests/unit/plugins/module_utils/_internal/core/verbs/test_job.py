@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import parse_job_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import batch_job
@@ -56,8 +57,8 @@ def there(name: str = JOB) -> dict[str, dict[str, Any]]:
 
 def begun(answers: Answers, check_mode: bool = False, asker: Asker = ADMIN, **variables: Any) -> tuple[State, Outside]:
     """Return the state after the look at the hosts; variables: of the job, without their prefix."""
-    request = parse_job_request({f"job_{key}": value for key, value in variables.items()}).to_dict()
-    assert "hush-hush" in str(request.pop("env")) or "env" not in variables
+    request = encode(parse_job_request({f"job_{key}": value for key, value in variables.items()}))
+    assert "hush-hush" in str(request.get("env")) or "env" not in variables
     outside = Outside(now=0.0, draw=lambda: DRAWN, check_mode=check_mode, asker=asker)
     given = {"session_name": "train", "resource_group": "all", "request": request}
     state = job.begin(given, HOSTS, outside)

@@ -12,6 +12,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     OutputAnswer,
     read_answers,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import (
     batch_job,
@@ -53,7 +54,7 @@ def known(*sessions: dict[str, Any]) -> dict[str, Any]:
 
 def chosen(answers: Answers, check_mode: bool = False, asker: Asker = ADMIN, **variables: Any) -> State:
     """Return the state after the look; variables: those of the request, without their prefix."""
-    request = parse_logs_request({f"logs_{key}": value for key, value in variables.items()}).to_dict()
+    request = encode(parse_logs_request({f"logs_{key}": value for key, value in variables.items()}))
     outside = Outside(now=0.0, draw=str, check_mode=check_mode, asker=asker)
     given = {"session_name": "train", "resource_group": "all", "request": request}
     return logs.advance(logs.begin(given, list(answers), outside), answers, outside)

@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import State
 from ansible_collections.cluster_compute.session.tests.support.core.verbs import group as requests
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import DEADLINE, LEASE, World, in_memory
 from ansible_collections.cluster_compute.session.tests.support.small_steps import Steps
 
@@ -536,7 +537,7 @@ def test_whatever_overtakes_what_no_place_is_given_twice_and_nothing_stays(
 
 def moved(group: World, host: str) -> Callable[[], Any]:
     """Return what moves replicas off a host that is drained."""
-    return partial(group.run, schedule, schedule.begin(group.known, only_lost=True, moves_from=[host]), None, None)
+    return partial(group.run, schedule, begun(schedule, group.known, only_lost=True, moves_from=[host]), None, None)
 
 
 @pytest.mark.parametrize(("other", "seed"), [("grow", 20), ("grow", 22), ("move", 1), ("move", 7), ("move", 14)])

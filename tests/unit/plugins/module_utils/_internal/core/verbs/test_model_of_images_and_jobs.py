@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.image_names import full_name
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import repair
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import State
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     request,
 )
@@ -94,7 +95,7 @@ class Group(World):
                 self.see(self.job(name, moment, happens if meanwhile else None, command="true", **given))
         elif kind == "requeue":
             with suppress(Killed):
-                first = repair.begin(self.known, puts_back=False, requeue_from=[what])
+                first = begun(repair, self.known, puts_back=False, requeue_from=[what])
                 self.run(repair, first, moment, happens if meanwhile else None)
         elif kind == "come back":
             name, given = what

@@ -27,9 +27,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     advance,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.verb_state import (
+    ScheduleState,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import schedule
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import step
 from ansible_collections.cluster_compute.session.tests.support.core.verbs import group as requests
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import DEADLINE, LEASE, World, in_memory
 from ansible_collections.cluster_compute.session.tests.support.small_steps import Killed, Steps
 
@@ -280,7 +283,7 @@ def test_after_a_host_gave_up_its_part_nothing_is_left_to_be_repaired(
     group.launch(request(2, on_host_loss=policy))
     group.hosts["h2"].is_up = False
     named = NAME if policy == "wait" else ""
-    group.run(schedule, schedule.begin(group.known, session_name=named, only_lost=True), None, None)
+    group.run(schedule, begun(schedule, group.known, session_name=named, only_lost=True), None, None)
     group.hosts["h2"].is_up = True
     group.boot("h2")
     assert set(group.copies(NAME)) == {"h1", "h3"}, "it has given up all of it"
@@ -489,8 +492,8 @@ def test_a_change_is_not_begun_where_most_witnesses_do_not_know_the_session(
     if change == "grow":
         assert "is not known here, so h4 does not agree" in group.launch(request(3))["failure"]
     else:
-        begun = schedule.begin(group.known, moves_from=["h2"])
-        group.run(schedule, {**begun, "cleaned_up": True}, None, None)
+        first = begun(schedule, group.known, moves_from=["h2"])
+        group.run(schedule, {**first, "cleaned_up": True}, None, None)
     assert {host: copy.revision for host, copy in group.copies(NAME).items()} == {
         host: copy.revision for host, copy in copies.items()
     }, "nothing was written"
@@ -540,7 +543,7 @@ def test_others_decide_in_place_of_witnesses_that_left_the_inventory(
         assert {*group.copies(NAME)["h1"].witnesses} == {"h4", "h5", "h6"}, "nobody may say that they are gone"
         assert any("-e session_name=split23" in warning for warning in state["warnings"]), state["warnings"]
         assert objects(group) == made
-        group.run(schedule, schedule.begin(group.known, session_name=NAME, only_lost=True), None, None)
+        group.run(schedule, begun(schedule, group.known, session_name=NAME, only_lost=True), None, None)
     if is_lost:
         assert containers(group) == before | {(f"{NAME}-sub1", "h3")}
         group.hosts["h2"].is_up = True
@@ -561,8 +564,8 @@ def test_others_decide_in_place_of_witnesses_that_left_the_inventory(
 
 def replaced_by_name(group: World, moment: int | None = None) -> list[str]:
     """Replace what the session has lost, without witnesses that are gone for good; return the warnings."""
-    begun = schedule.begin(group.known, session_name=NAME, only_lost=True)
-    return list(group.run(schedule, begun, moment, None)["warnings"])
+    first = begun(schedule, group.known, session_name=NAME, only_lost=True)
+    return list(group.run(schedule, first, moment, None)["warnings"])
 
 
 @pytest.mark.parametrize("is_back", [False, True])
@@ -625,14 +628,16 @@ def test_a_session_that_has_ended_needs_no_other_witnesses(
             session.write_record(advance(record, TERMINATED, "Done."))
     group = without(group, record.witnesses[0])
     steps: list[Any] = []
+    follow = ScheduleState.follow
 
     def noted(*given: Any) -> Any:
-        steps.append(given[0])
-        return step(*given)
+        steps.append(given[1])
+        return follow(*given)
 
-    monkeypatch.setattr(schedule, "step", noted)
+    monkeypatch.setattr(ScheduleState, "follow", noted)
     for _ in range(3):
         group.schedule()
+    assert "look" in steps
     assert "losses" not in steps
 
 

@@ -191,3 +191,18 @@ def test_no_secret_of_the_request_is_in_a_state() -> None:
     roles = [{"name": "main", "image": "train:1", "env": {"PASSWORD": "hush-hush"}}]
     for step in ("examine", "reach", ""):
         assert "hush-hush" not in str(Preflight(request={"session_roles": roles}).until(step).state)
+
+
+def test_all_that_is_wrong_with_the_variables_is_told() -> None:
+    wrong: dict[str, Any] = {
+        "clock_seconds": 0,
+        "disk_free": "much",
+        "matrix": "perhaps",
+        "shared_folders": ["relative"],
+    }
+    with pytest.raises(InvalidInput) as error:
+        Preflight(request={"session_image": "a b"}, **wrong)
+    for name in ("preflight_clock_seconds is 0", "preflight_disk_free is 'much'", "preflight_matrix is 'perhaps'"):
+        assert name in str(error.value)
+    assert "relative" in str(error.value)
+    assert "session_image is 'a b'" in str(error.value)

@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     calls_of,
     hosts_of,
 )
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     AWAY,
     BROKEN,
@@ -50,7 +51,7 @@ class Repair:
         self.hosts, (self.record,) = run.hosts, run.hosts["h1"]["records"]
         if size < len(self.hosts) and not options.get("puts_back", True):  # one that knows the name
             self.hosts["h3"]["records"] = encode([stub_of(read_record(self.record))])
-        self.state: State = repair.begin(list(self.hosts), **options)
+        self.state: State = begun(repair, list(self.hosts), **options)
         self.inventory: dict[str, dict[str, Any]] = {host: {} for host in self.hosts}
 
     @property

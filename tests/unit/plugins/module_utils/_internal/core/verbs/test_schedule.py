@@ -37,6 +37,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     calls_of,
     hosts_of,
 )
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     AWAY,
     BROKEN,
@@ -62,7 +63,7 @@ class Schedule:
     def __init__(self, *records: Record, **site: Any) -> None:
         self.site = site
         self.hosts = {f"h{number}": facts(*records, number=number) for number in (1, 2)}
-        self.state: State = schedule.begin(list(self.hosts))
+        self.state: State = begun(schedule, list(self.hosts))
 
     @property
     def step(self) -> str:
@@ -186,7 +187,7 @@ def test_growth_that_waits_is_in_the_queue_and_launched_when_it_has_room() -> No
     def look(*records: Record) -> State:
         for host in run.hosts:
             run.hosts[host]["records"] = encode(records)
-        run.state = schedule.begin(list(run.hosts))
+        run.state = begun(schedule, list(run.hosts))
         return run.answer().state
 
     state = look(waits, waiting("other", 8, "1"))
@@ -195,7 +196,7 @@ def test_growth_that_waits_is_in_the_queue_and_launched_when_it_has_room() -> No
     state = look(waits)
     assert state["queue"][0]["reason"] == ["It runs, and waits for room for 2 more replicas.", "It can start on h3."]
     (given,) = state["launchable"]
-    assert (given["changes"], given["request"], "waits" in given) == (waits.id, grown.to_dict(), False)
+    assert (given["changes"], given["request"], given["waits"]) == (waits.id, grown.to_dict(), None)
 
 
 def test_growth_is_not_launched_for_a_host_that_does_not_fit() -> None:
@@ -204,13 +205,13 @@ def test_growth_is_not_launched_for_a_host_that_does_not_fit() -> None:
     waits = replace(started(first.record), growth=Growth(request(size=4, cpus="1").to_dict(), 9))
     run = Schedule()
     run.hosts = dict(again.hosts)
-    run.state = schedule.begin(list(run.hosts))
+    run.state = begun(schedule, list(run.hosts))
     assert "underlay_address" in calls_of(run.state, "h1")[0][2]
     for host in run.hosts:
         run.hosts[host]["records"] = encode([waits])
     assert len(run.answer().state["launchable"]) == 1
     run.hosts["h4"]["underlay"]["mtu"] = 1400
-    run.state = schedule.begin(list(run.hosts))
+    run.state = begun(schedule, list(run.hosts))
     state = run.answer().state
     assert (state["step"], state["launchable"]) == ("", [])
     assert state["queue"][0]["reason"][0] == "It runs, and waits for room for 1 more replica."
@@ -235,7 +236,7 @@ def with_losses(**values: Any) -> tuple[Schedule, Record]:
     again = group_launch.run_on()
     run = Schedule()
     run.hosts = dict(again.hosts)
-    run.state = schedule.begin(list(run.hosts))
+    run.state = begun(schedule, list(run.hosts))
     return run, started(group_launch.record)
 
 
@@ -252,14 +253,14 @@ def test_what_lost_hosts_carried_is_launched_elsewhere_before_the_queue() -> Non
     )
     assert run.step == "launch"
     (given,) = run.state["launchable"]
-    assert (given["session_name"], given["replaces"], "waits" in given) == ("train", True, False)
+    assert (given["session_name"], given["replaces"], given["waits"]) == ("train", True, None)
     assert given["known_unreachable"] == ["h2"]
 
 
 def test_what_a_launch_has_seen_to_be_lost_is_not_looked_for_again() -> None:
     run, record = with_losses(on_host_loss="replace")
-    run.state = schedule.begin(list(run.hosts), only_lost=True, losses=[record.id], unreachable=["h2"])
-    assert (run.step, hosts_of(run.state)) == ("losses", ["h1", "h3", "h4"])
+    run.state = begun(schedule, list(run.hosts), only_lost=True, losses=[record.id], unreachable=["h2"])
+    assert (run.step, hosts_of(run.state)) == ("look", ["h1", "h3", "h4"])
     for host in ("h1", "h3"):
         run.hosts[host]["silent_peers"] = {record.id: ["h2"]}
     run.answer({host: {"host": run.hosts[host]} for host in hosts_of(run.state)})
@@ -297,7 +298,7 @@ def test_a_session_that_is_to_end_with_its_host_ends() -> None:
 
 def test_hosts_that_are_to_be_empty_are_left_by_one_replica_after_another() -> None:
     run, record = with_losses(on_host_loss="replace", max_replicas_per_host=2)
-    run.state = schedule.begin(list(run.hosts), only_lost=True, moves_from=["h1"])
+    run.state = begun(schedule, list(run.hosts), only_lost=True, moves_from=["h1"])
     run.answer()
     assert (run.step, calls_of(run.state, "h2")[0][1]["whole_records"]) == ("losses", True)
     good = {host: {"host": known} for host, known in run.hosts.items()}
@@ -345,7 +346,7 @@ def test_growth_that_is_the_head_is_marked_on_the_hosts_of_its_session() -> None
     run.hosts["h4"]["reservations"] = [
         Reservation(Claim(OTHER, "other", replicas=1, cpus=1000, memory=1), COMMITTED, "boot", None).to_dict()
     ]
-    run.state = schedule.begin(list(run.hosts))
+    run.state = begun(schedule, list(run.hosts))
     run.answer()
     assert (run.names, run.step) == (["train", "small"], "cleanup")
     records_told = {host: calls_of(run.state, host)[0][1]["records"] for host in hosts_of(run.state)}
@@ -356,7 +357,7 @@ def test_growth_that_is_the_head_is_marked_on_the_hosts_of_its_session() -> None
     # Who is being changed by another run is left alone.
     lease = Reservation(Claim("c", "train+", cpus=1, memory=1, amends=waits.id), LEASED, "boot", 1.0, "run")
     run.hosts["h4"]["reservations"].append(lease.to_dict())
-    run.state = schedule.begin(list(run.hosts))
+    run.state = begun(schedule, list(run.hosts))
     assert run.answer().step == ""
 
 

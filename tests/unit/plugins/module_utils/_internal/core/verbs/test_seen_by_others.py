@@ -50,6 +50,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import render
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     request,
 )
@@ -138,7 +139,7 @@ def test_who_may_read_a_session_sees_what_it_runs_and_no_secret(world: World, wh
 
 @pytest.mark.parametrize("check_mode", [False, True])
 def test_runs_for_all_sessions_show_nothing_that_others_may_not_read(world: World, check_mode: bool) -> None:
-    for verb, first in ((schedule, schedule.begin(world.known)), (repair, repair.begin(world.known, leaks=True))):
+    for verb, first in ((schedule, begun(schedule, world.known)), (repair, begun(repair, world.known, leaks=True))):
         state = world.run(verb, first, None, None)
         name = verb.__name__.rpartition(".")[2]
         assert told("ash", *spoken(state), encode(events.happened(name, state))) == []
@@ -147,9 +148,9 @@ def test_runs_for_all_sessions_show_nothing_that_others_may_not_read(world: Worl
 
 def test_the_outcome_of_a_session_from_the_queue_is_shown_without_its_output_to_others(world: World) -> None:
     state = {
-        **schedule.begin(world.known),
+        **begun(schedule, world.known),
         "step": "launch",
-        "launchable": [{"owner": "alice", "shared_with": ["bob"]}] * 2,
+        "launchable": encode([launch.launch_request(request(name="ash"), "alice", ["bob"])] * 2),
         "only_lost": True,
     }
     outcome = {"session_name": "ash", "status": ERROR, "report": [f"h1: It ended.\n{OUTPUT}0utput"]}
@@ -168,7 +169,7 @@ def outside_of(world: World, asker: Asker) -> Outside:
 def test_a_plan_for_a_name_of_somebody_else_is_refused_without_what_differs(world: World, change: Any) -> None:
     wanted = request(**{"name": "ash", "cpus": "2", **SECRET, **change})
     given = launch.launch_request(wanted, "eve", recreate=True)
-    state = launch.begin(given, world.known, world.now)
+    state = begun(launch, world.known, world.now, request=given)
     answers = {name: {"host": host.host_info(**arguments(state, name))} for name, host in world.hosts.items()}
     state = launch.advance(state, answers, outside_of(world, EVE))
     assert "It belongs to alice" in state["failure"]
@@ -191,7 +192,7 @@ def arguments(state: State, host: str) -> dict[str, Any]:
 
 def test_a_plan_of_a_free_name_shows_nothing_of_other_sessions(world: World) -> None:
     given = launch.launch_request(request(name="cedar", cpus="2", size=1), "eve")
-    state = launch.begin(given, world.known, world.now)
+    state = begun(launch, world.known, world.now, request=given)
     answers = {name: {"host": host.host_info(**arguments(state, name))} for name, host in world.hosts.items()}
     with suppress(KeyError):
         state = launch.advance(state, answers, outside_of(world, EVE))

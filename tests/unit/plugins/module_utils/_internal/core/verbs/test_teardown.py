@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     combined,
     hosts_of,
 )
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import facts
 
 OUTSIDE = Outside(0.0, lambda: "")
@@ -35,12 +36,12 @@ def done(*sessions: Any, tombstones: Any = ()) -> dict[str, Any]:
     return {"actions": [], "sessions": list(sessions), "tombstones": list(tombstones)}
 
 
-def begun(**options: Any) -> State:
-    return teardown.begin("train", ["h1", "h2"], **options)
+def first(**options: Any) -> State:
+    return begun(teardown, ["h1", "h2"], session_name="train", **options)
 
 
 def answered(h1: Any, h2: Any, **options: Any) -> State:
-    return teardown.advance(begun(**options), {"h1": h1, "h2": h2}, OUTSIDE)
+    return teardown.advance(first(**options), {"h1": h1, "h2": h2}, OUTSIDE)
 
 
 def test_a_session_that_is_removed_everywhere_takes_one_call() -> None:
@@ -50,7 +51,7 @@ def test_a_session_that_is_removed_everywhere_takes_one_call() -> None:
 
 
 def test_nothing_is_handed_on_before_the_end_nor_where_nobody_asks() -> None:
-    assert teardown.handed_on(begun(hands_on=True)) is None
+    assert teardown.handed_on(first(hands_on=True)) is None
     assert teardown.handed_on(answered(done(), done())) is None
 
 
@@ -94,7 +95,7 @@ def test_what_is_cleaned_by_now_is_forgotten() -> None:
 
 
 def of_three(**answers: Any) -> State:
-    return teardown.advance(teardown.begin("train", ["h1", "h2", "h3"]), answers, OUTSIDE)
+    return teardown.advance(begun(teardown, ["h1", "h2", "h3"], session_name="train"), answers, OUTSIDE)
 
 
 def test_a_session_that_was_launched_meanwhile_on_hosts_that_had_answered_gets_no_tombstone() -> None:
@@ -136,7 +137,7 @@ def test_who_tears_down_again_is_asked_again() -> None:
     tombstone = {"id": OTHER, "name": "train", "hosts": ["h3"]}
     theirs = {"failed": True, "refused": True, "msg": "It belongs to bob.", "theirs": [OTHER]}
     alice = replace(OUTSIDE, asker=Asker("alice", is_admin=False))
-    state = teardown.advance(begun(), {"h1": done(tombstones=[tombstone]), "h2": theirs}, alice)
+    state = teardown.advance(first(), {"h1": done(tombstones=[tombstone]), "h2": theirs}, alice)
     assert calls_of(state, "h2")[1][1]["asker"] == "alice"
 
 
