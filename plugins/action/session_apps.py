@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import pick
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import (
     TABLE,
     parse_app_request,
@@ -44,7 +45,7 @@ class ActionModule(ActionBase):
             request = parse_app_request(variables)
         except CoreError as error:
             return {"failed": True, "msg": f"{REFUSED}\n{error}"}
-        return {"changed": False, "request": request.to_dict()}
+        return {"changed": False, "request": encode(request)}
 
     def _given(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the request of the group's first host, because the site's table may be in the inventory."""

@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,35 @@ def _is_worth_another_try(error: str, also_if_slow: bool) -> bool:
     return turned_away or (also_if_slow and TOO_SLOW.search(error) is not None)
 
 
+@dataclass(frozen=True)
+class _Question:
+    """A call to a host. packed: as the program reads it. seconds: its time limit. shows_health: whether a host that
+    hung before is trusted again if the call succeeds."""
+
+    call: str
+    packed: bytes
+    seconds: float
+    shows_health: bool
+
+    @classmethod
+    def of(cls, call: str, arguments: dict[str, Any], check_mode: bool) -> _Question:
+        """Return a call with checked arguments."""
+        is_trusted = call == "host_suspect" and not arguments.get("reason")
+        has_started = call == "session_host" and arguments.get("state") == "started"
+        seconds = seconds_for(call, arguments) + ANSWER_SECONDS
+        packed = question(call, arguments, check_mode)
+        return cls(call, packed, seconds, (is_trusted or has_started) and not check_mode)
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What a command on the host did."""
+
+    rc: int
+    stdout: str
+    stderr: str
+
+
 class ActionModule(ActionBase):
     """The action behind session_host and, by meta/runtime.yml, all other modules that work on the hosts of sessions."""
 
@@ -201,24 +231,25 @@ class ActionModule(ActionBase):
             self._task.args = plain(self._task.args)
         spec = _spec_here(declared["argument_spec"])
         checked, arguments = self.validate_argument_spec(spec, required_if=declared.get("required_if"))
+        task_vars = task_vars or {}
         if self.asks and "asker" in arguments and arguments["session_name"] is not None:
             try:
-                self._set_asker(arguments, task_vars or {})
+                asker = read_asker(task_vars, reader(self._templar))
+                arguments["asker"] = None if asker.is_admin else asker.name
+                if "scope" in arguments:
+                    arguments["scope"] = read_scope(task_vars, reader(self._templar)).told
             except CoreError as error:
                 return {"failed": True, "msg": str(error)}
-        result = dict(remove_values(self._call(call, arguments, task_vars or {}), checked._no_log_values))
+        asked = _Question.of(call, arguments, self._task.check_mode)
+        host = self._task.delegate_to or task_vars.get("inventory_hostname", "")
+        result = dict(remove_values(self._call(asked, self._python(task_vars), host), checked._no_log_values))
         return not_shown(result) if call == "host_info" and not result.get("failed") else result
 
-    def _set_asker(self, arguments: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
-        """Set the user of this run, and what belongs to the run. Raises CoreError."""
-        asker = read_asker(task_vars, reader(self._templar))
-        arguments["asker"] = None if asker.is_admin else asker.name
-        if "scope" in arguments:
-            arguments["scope"] = read_scope(task_vars, reader(self._templar)).told
+    def _call(self, asked: _Question, python: str, name: str) -> dict[str, Any]:
+        """Return the answer of the program. Sends the program first if the host does not have it.
 
-    def _call(self, call: str, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer of the program. Sends the program first if the host does not have it."""
-        python = self._python(task_vars)
+        name: of the host in warnings.
+        """
         self._get_ready(python)
         hang = self._note.read()
         if hang is not None and not hang.answers:
@@ -226,14 +257,13 @@ class ActionModule(ActionBase):
             with self._tried_once():
                 self._execute(f"{python} {SIGN_OF_LIFE}", b"", SUSPECT_SECONDS, tries_of_slow=1)
             self._note.answers_again()
-        packed = question(call, arguments, self._task.check_mode)
-        done, warnings = self._run_program(python, packed, seconds_for(call, arguments) + ANSWER_SECONDS)
-        result = answer_in(done["stdout"])
+        done, warnings = self._run_program(python, asked)
+        result = answer_in(done.stdout)
         if result is None:
-            refused = text_behind(done["stdout"], REFUSED)
-            result = {"failed": True, "msg": refused} if refused is not None else self._broken(call, done)
+            refused = text_behind(done.stdout, REFUSED)
+            result = {"failed": True, "msg": refused} if refused is not None else self._broken(asked.call, done)
         if hang is not None:
-            self._mark_suspect(call, arguments, result, hang)
+            self._mark_suspect(asked, result, hang)
         result.update({key: spoken(result[key]) for key in SPOKEN & result.keys()})
         # Ansible does the same with the results of modules.
         written = [name for name in ("stdout", "stderr") if isinstance(result.get(name), str)]
@@ -241,23 +271,22 @@ class ActionModule(ActionBase):
         warnings += result.get("warnings", ())
         if warnings:
             # Ansible shows a warning without its host, and equal warnings of several hosts only once.
-            host = self._task.delegate_to or task_vars["inventory_hostname"]
-            result["warnings"] = [f"{host}: {warning}" for warning in spoken(warnings)]
+            result["warnings"] = [f"{name}: {warning}" for warning in spoken(warnings)]
         return result
 
-    def _run_program(self, python: str, packed: bytes, seconds: float) -> tuple[Mapping[str, Any], list[str]]:
-        """Return what the program did with a packed question, and warnings. Sends it if the host does not have it."""
+    def _run_program(self, python: str, asked: _Question) -> tuple[_Done, list[str]]:
+        """Return what the program did with a question, and warnings. Sends it if the host does not have it."""
         program = the_program(C.DEFAULT_LOCAL_TMP)
-        done = self._execute(program.command(python), packed, seconds)
+        done = self._execute(program.command(python), asked.packed, asked.seconds)
         warnings = []
-        damaged = text_behind(done["stdout"], DAMAGED) is not None
-        if damaged or text_behind(done["stdout"], ABSENT) is not None:
+        damaged = text_behind(done.stdout, DAMAGED) is not None
+        if damaged or text_behind(done.stdout, ABSENT) is not None:
             if damaged:
                 warnings.append(f"The program {program.digest} of this host was damaged and is replaced.")
             sources = program.path.read_bytes()
             command = program.command(python, len(sources), keep=not self._task.check_mode)
-            done = self._execute(command, sources + packed, seconds)
-        unkept = text_behind(done["stdout"], UNKEPT)
+            done = self._execute(command, sources + asked.packed, asked.seconds)
+        unkept = text_behind(done.stdout, UNKEPT)
         if unkept is not None:
             warnings.append(f"This host cannot keep its program, which is sent with each call: {unkept}")
         return done, warnings
@@ -315,14 +344,12 @@ class ActionModule(ActionBase):
         finally:
             self._connection.set_option("reconnection_retries", retries)
 
-    def _mark_suspect(self, call: str, arguments: dict[str, Any], result: dict[str, Any], hang: Hang) -> None:
+    def _mark_suspect(self, asked: _Question, result: dict[str, Any], hang: Hang) -> None:
         """Count a host that hung as one that failed recently, until it is trusted or has started a session."""
         host = result.get("host")
-        if call == "host_info" and isinstance(host, dict) and host.get("usable") and not host.get("suspect"):
+        if asked.call == "host_info" and isinstance(host, dict) and host.get("usable") and not host.get("suspect"):
             host["suspect"] = {"reason": hang.reason, "left": hang.left}
-        is_trusted = call == "host_suspect" and not arguments.get("reason")
-        has_started = call == "session_host" and arguments.get("state") == "started"
-        if (is_trusted or has_started) and not result.get("failed") and not self._task.check_mode:
+        if asked.shows_health and not result.get("failed"):
             self._note.forget()
 
     def _address(self) -> str:
@@ -339,14 +366,9 @@ class ActionModule(ActionBase):
             if KEPT_ALIVE not in given:
                 self._connection.set_option("ssh_extra_args", f"{given} {KEPT_ALIVE}".strip())
 
-    def _broken(self, call: str, done: Mapping[str, Any]) -> dict[str, Any]:
+    def _broken(self, call: str, done: _Done) -> dict[str, Any]:
         """Return the result of a call that ended without an answer."""
-        result = {
-            "failed": True,
-            "rc": done["rc"],
-            "module_stdout": done["stdout"],
-            "module_stderr": done["stderr"],
-        }
+        result = {"failed": True, "rc": done.rc, "module_stdout": done.stdout, "module_stderr": done.stderr}
         return {**result, "msg": of_broken_module(result, call) or f"The call {call} ended without an answer."}
 
     def _python(self, task_vars: dict[str, Any]) -> str:
@@ -358,9 +380,7 @@ class ActionModule(ActionBase):
             return ANY_PYTHON
         return str(named)  # with arguments, ~ or a shell variable, as Ansible accepts it
 
-    def _execute(
-        self, command: str, content: bytes, seconds: float, tries_of_slow: int = TRIES_OF_SLOW
-    ) -> dict[str, Any]:
+    def _execute(self, command: str, content: bytes, seconds: float, tries_of_slow: int = TRIES_OF_SLOW) -> _Done:
         """Run a command on the host with *content* on its standard input, and try again if its SSH server is too busy.
 
         seconds: the time limit. Raises AnsibleConnectionFailure, also for a host that hangs, which is remembered.
@@ -373,7 +393,8 @@ class ActionModule(ActionBase):
         for number in range(1, TRIES + 1):
             try:
                 with self._waiting(seconds):
-                    return dict(self._low_level_execute_command(command, in_data=content or None))
+                    done = self._low_level_execute_command(command, in_data=content or None)
+                return _Done(done["rc"], done["stdout"], done["stderr"])
             except AnsibleConnectionFailure as error:
                 if number == TRIES or not _is_worth_another_try(str(error), number < tries_of_slow):
                     if SILENT.search(str(error)):

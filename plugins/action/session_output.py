@@ -12,11 +12,13 @@ connection is replaced.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import (
     DEFAULT_SIZE,
     Source,
@@ -42,7 +44,7 @@ class ActionModule(HostAction):
         return self._follow(time.monotonic() + seconds, tmp, task_vars)
 
     def _follow(self, deadline: float, tmp: str | None, task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        sources: dict[tuple[str, str], dict[str, Any]] = {}
+        sources: dict[tuple[str, str], Source] = {}
         result: dict[str, Any] = {}
         seen = time.monotonic()
         while True:
@@ -59,27 +61,26 @@ class ActionModule(HostAction):
                 return answer
             result, seen = answer, time.monotonic()
             self._task.args["positions"] = result["positions"]
-            for source in result["sources"]:
+            for found in result["sources"]:
+                source = Source(**found)
                 self._show(source)
-                self._add(sources, source)
+                place = (source.replica, source.job)
+                sources[place] = self._joined(sources.get(place), source)
             if left <= 0 or not result["running"]:
-                return {**result, "sources": list(sources.values())}
+                return {**result, "sources": encode(list(sources.values()))}
 
-    def _add(self, sources: dict[tuple[str, str], dict[str, Any]], source: dict[str, Any]) -> None:
-        """Add new lines to the earlier ones, and keep at most as many as one answer may have."""
-        known = sources.setdefault((source["replica"], source["job"]), {**source, "lines": [], "left_out": 0})
-        known["lines"] += source["lines"]
-        known["left_out"] += source["left_out"]
+    def _joined(self, known: Source | None, source: Source) -> Source:
+        """Return new lines after the earlier ones, at most as many as one answer may have."""
+        lines, left_out = [*known.lines, *source.lines] if known else list(source.lines), source.left_out
+        left_out += known.left_out if known else 0
         held, most = 0, int(self._task.args.get("size") or DEFAULT_SIZE)
-        for number in range(len(known["lines"]) - 1, -1, -1):
-            held += len(known["lines"][number][2]) + 1
+        for number in range(len(lines) - 1, -1, -1):
+            held += len(lines[number][2]) + 1
             if held > most:
-                known["left_out"] += number + 1
-                known["lines"] = known["lines"][number + 1 :]
-                return
+                return replace(source, lines=lines[number + 1 :], left_out=left_out + number + 1)
+        return replace(source, lines=lines, left_out=left_out)
 
-    def _show(self, source: dict[str, Any]) -> None:
+    def _show(self, source: Source) -> None:
         width, timestamps = int(self._task.args.get("width") or 0), self._task.args.get("timestamps")
-        source_name = speaker(Source(**source))
-        for moment, stream, text in source["lines"]:
-            Display().display(shown(source_name, width, stream, text, moment if timestamps else ""))
+        for moment, stream, text in source.lines:
+            Display().display(shown(speaker(source), width, stream, text, moment if timestamps else ""))

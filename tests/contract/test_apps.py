@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import OutputDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import parse_app_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import jobs
@@ -44,7 +45,7 @@ def work(shared_host: Host) -> Session:
 def open_app(session: Session, name: str, check_mode: bool = False, **more: Any) -> dict[str, Any]:
     """Open an app of the table as the controller has the host do it."""
     app = parse_app_request({"app": name, "session_apps": TABLE})
-    given = {"ways": [way.to_dict() for way in app.ways], "app": name, "host": HERE, "session_id": session.id, **more}
+    given = {"ways": encode(app.ways), "app": name, "host": HERE, "session_id": session.id, **more}
     return session.call("session_app", check_mode, session_name=session.name, **given)
 
 

@@ -29,7 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Allocatable,
     Claim,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.health import Drain
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.patch import difference
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
@@ -112,7 +112,7 @@ class Changing:
     def hold(self, record: Record, check_mode: bool = False, **more: Any) -> dict[str, Any]:
         """Hold what the change needs."""
         given = {
-            "claim": self.beyond(record).to_dict(),
+            "claim": encode(self.beyond(record)),
             "allocatable": self.session.allocatable,
             "record": record,
             **more,
@@ -284,16 +284,16 @@ def test_a_refusal_leaves_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -
     nothing_stays()
     assert demo.hold(record)["granted"]
     assert demo.files() == ["main1", "sub1", "sub2"]
-    other = {**demo.beyond(record).to_dict(), "session_id": str(uuid.uuid4())}
+    other = {**encode(demo.beyond(record)), "session_id": str(uuid.uuid4())}
     answer = demo.hold(record, claim=other, lease_owner="another run")
     assert (answer["granted"], answer["tentative"]) == (False, [demo.change_id])
-    empty = Claim(str(uuid.uuid4()), "demo+").to_dict()
+    empty = encode(Claim(str(uuid.uuid4()), "demo+"))
     assert not demo.hold(record, claim=empty, lease_owner="another run")["granted"], "one change at a time"
     assert demo.call("released", claim=other, lease_owner="another run", record=record)["actions"] == []
     assert demo.files() == ["main1", "sub1", "sub2"], "what another run holds stays"
     given: dict[str, Any] = {"session_id": record.id, "state": "absent", "unless_reserved": True}
     assert host.call("session_host", **given)["actions"] == [], "nobody takes it for orphaned"
-    released = demo.call("released", claim=demo.beyond(record).to_dict(), record=record)
+    released = demo.call("released", claim=encode(demo.beyond(record)), record=record)
     assert (released["changed"], released["actions"]) == (True, ["remove files of replica sub2"])
     nothing_stays()
     demo.session.remove()
@@ -343,7 +343,7 @@ def test_a_change_that_was_stopped_is_finished_or_refused(
     assert host.state.session(record.id).read_record() == (record if is_there else old)
     assert demo.files() == ["main1", "sub1", "sub2", "sub3"][: 4 if is_there else 2]
     # All that is free goes to another session.
-    limits = Allocatable.from_dict(demo.session.allocatable)
+    limits = decode(Allocatable, demo.session.allocatable, "It")
     free = limits.cpus - demo.held()["demo"][2]
     other = Claim(str(uuid.uuid4()), "other", replicas=1, cpus=free)
     assert host.ledger.reserve(other, [], limits, 60, "another run").granted
@@ -391,7 +391,7 @@ def test_a_session_comes_to_another_host(host: Host) -> None:
     record = demo.to()
     assert demo.hold(record, recorded=[])["granted"]
     assert demo.session.files.read_record() is None
-    given: dict[str, Any] = {"claim": demo.beyond(record).to_dict(), "record": record}
+    given: dict[str, Any] = {"claim": encode(demo.beyond(record)), "record": record}
     assert demo.call("released", **given)["changed"]
     assert (demo.held(), demo.session.files.exists()) == ({}, False)
     assert demo.hold(record, recorded=[])["granted"]

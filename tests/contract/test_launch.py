@@ -31,6 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Allocatable,
     Claim,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     PREPARING,
     RUNNING,
@@ -267,7 +268,7 @@ def test_of_two_sessions_of_one_name_a_host_knows_one(host: Host, ledger: Ledger
     first, second = host.plan(size=1), host.plan(size=1)
 
     def hold_name(session: Session, lease_owner: str) -> dict[str, Any]:
-        claim = Claim(session.id, session.name).to_dict()
+        claim = encode(Claim(session.id, session.name))
         return session.call("session_host", state="named", claim=claim, lease_owner=lease_owner)
 
     assert hold_name(first, LEASE_OWNER)["granted"]
@@ -379,7 +380,9 @@ def test_a_container_of_another_session_of_the_name_is_refused(host: Host, engin
     second = host.plan(size=1)
     # Its place is held although the other one is there, as where a ledger was lost.
     host.ledger.path.unlink()
-    host.ledger.reserve(Claim.from_dict(second.claim), [], Allocatable.from_dict(second.allocatable), 60, LEASE_OWNER)
+    host.ledger.reserve(
+        decode(Claim, second.claim, "It"), [], decode(Allocatable, second.allocatable, "It"), 60, LEASE_OWNER
+    )
     second.bring("held")
     before = things(engine)
     with pytest.raises(SessionError, match="belongs to another session named 'demo'"):

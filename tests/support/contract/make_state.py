@@ -20,6 +20,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ssh_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     ERROR,
     PENDING,
@@ -87,7 +88,7 @@ def _work(host: Host) -> None:
         hosts=[HERE],
     )
     _run_job(pair)
-    ways = [way.to_dict() for way in parse_app_request({"app": "page", "session_apps": SERVE}).ways]
+    ways = encode(parse_app_request({"app": "page", "session_apps": SERVE}).ways)
     host.call("session_app", ways=ways, app="page", host=HERE, session_id=pair.id, session_name="pair")
     roles = [{"name": "main", "cpus": "0.2"}, {"name": "worker", "replicas": 2, "env": {"PART": "1"}}]
     host.plan(others=1, name="wide", roles=roles, max_replicas_per_host=2, capabilities=["SYS_PTRACE"]).start()

@@ -302,7 +302,7 @@ class Host:
         plan = build_plan(wanted, placement, session_id, PlanInputs(read, site, free, inventory))
         plan = with_images(plan, needs_of(images_of(plan.replicas), read, wanted.image_pull))
         record = prepared(new_record(session_id, "somebody", wanted.to_dict()), encode(plan))
-        allocatable = {host.name: allocatable_of(host).to_dict() for host in hosts}[HERE]
+        allocatable = {host.name: encode(allocatable_of(host)) for host in hosts}[HERE]
         session = Session(record, allocatable, list(facts)[1:], self)
         for replica in plan.replicas:
             if replica.host != HERE:
@@ -366,7 +366,7 @@ class Session:
     @property
     def claim(self) -> dict[str, Any]:
         """What the session takes of this host."""
-        return claims_of(read_plan(self.plan))[HERE].to_dict()
+        return dict(encode(claims_of(read_plan(self.plan))[HERE]))
 
     def bring(self, wanted: str, check_mode: bool = False, **more: Any) -> dict[str, Any]:
         """Bring this host's part into a state of M(session_host); returns what the call returned."""

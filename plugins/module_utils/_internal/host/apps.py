@@ -23,6 +23,7 @@ from ..adapters.engine import Engine
 from ..adapters.listeners import listens, taken_ports
 from ..adapters.output import JobOutput, OutputDirectory
 from ..adapters.state import SessionDirectory, StateDirectory, make_directory, write_file
+from ..core.model.decode import encode
 from ..core.model.output import MAIN
 from ..core.rules.apps import ADDRESS, PORTS, TABLE, AppRequest, Way, filled, page, read_way
 from ..core.values.errors import SessionError
@@ -61,7 +62,7 @@ def open_app(
         else:
             way = _way(container["Id"], app)
             if check_mode:
-                return {"changed": True, "way": way.to_dict()}
+                return {"changed": True, "way": encode(way)}
             if job:
                 jobs.stop(job)  # apps whose watching process is gone
             made, changed = _start(state, session_id, host, replace(app, ways=(way,)), container, size), True
@@ -146,7 +147,7 @@ def _start(
         "job": secrets.token_hex(6),
         "port": secrets.choice([port for port in PORTS if port not in taken]),
         "token": "" if way.without_token else secrets.token_hex(24),
-        "way": way.to_dict(),
+        "way": encode(way),
     }
     token_file = f"{DIRECTORY}/apps/{app.name}/token"
     values: dict[str, str] = {"port": str(made["port"]), "token": made["token"], "token_file": token_file}

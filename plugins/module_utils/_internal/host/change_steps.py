@@ -55,7 +55,7 @@ def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: b
         if not check_mode:
             ledger.release(claim.session_id, lease_owner)
         answer = ClaimAnswer(False, tuple(reasons))
-    result = {"changed": False, **answer.to_dict(), "actions": []}
+    result = {"changed": False, **encode(answer), "actions": []}
     if not answer.granted:
         return result
     try:

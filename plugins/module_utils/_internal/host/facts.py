@@ -176,7 +176,7 @@ def _facts(engine: Engine, state: StateDirectory, wanted: LookAtHost, images: se
             if entry not in entries and (name := container_name(entry)).startswith(f"{wanted.session_name}-")
         ],
         "objects": _objects(state, entries, networks, links, tables),
-        "overlays": overlays.to_dict() if overlays is not None else None,
+        "overlays": encode(overlays),
         "no_overlay": link.why_no_port(
             overlays.port if overlays is not None else link.VXLAN_PORT, links, (underlay or {}).get("address")
         ),
@@ -327,7 +327,7 @@ def signature(
     """
     found = state.records()[0] if records is None else records
     outcomes = _batches(state, found) if batches is None else batches
-    held = [[held.claim.to_dict(), held.stage] for held in _reservations(state, True)[0]]
+    held = [[encode(held.claim), held.stage] for held in _reservations(state, True)[0]]
     waiting = [
         [record.id, record.revision] for record in found if record.status == PENDING and record.name != session_name
     ]

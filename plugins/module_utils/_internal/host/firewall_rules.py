@@ -16,6 +16,7 @@ from typing import Any
 from ..adapters import firewall, link, machine
 from ..adapters.firewall import Iptables
 from ..adapters.state import write_file
+from ..core.model.decode import Malformed, decode_known, encode
 from ..core.model.overlays import Overlays
 from ..core.model.plan import Plan, read_plan
 from ..core.model.record import RUNNING, OverlayTunnel, Record, tunnel_of
@@ -98,8 +99,8 @@ def give_up_steps(record: Record, host: str, nftables: bool) -> Stage:
 def read_overlays() -> Overlays | None:
     """Return the overlays out of which containers of this host are kept. None if its preparation set none."""
     try:
-        return Overlays.from_dict(json.loads(OVERLAYS.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, AttributeError):
+        return decode_known(Overlays, json.loads(OVERLAYS.read_text(encoding="utf-8")), "The file")
+    except (FileNotFoundError, ValueError, Malformed):
         return None  # the host's preparation writes it again
 
 
@@ -110,7 +111,7 @@ def overlay_stages(overlays: Overlays | None, nftables: bool) -> list[Stage]:
     was stopped between the two are also removed.
     """
     before = read_overlays()
-    old = before.to_dict() if before is not None else None
+    old = encode(before)
     if overlays is None:
         forget = Step("remove", "file", str(OVERLAYS), OVERLAYS.unlink, before=old)
         has_rules = isolation.STANDING[0] in firewall.owners()
@@ -118,14 +119,14 @@ def overlay_stages(overlays: Overlays | None, nftables: bool) -> list[Stage]:
             [forget] if OVERLAYS.exists() else [],
             removal_steps(dict([isolation.STANDING])) if has_rules else [],
         ]
-    text = json.dumps(overlays.to_dict(), sort_keys=True) + "\n"
+    text = json.dumps(encode(overlays), sort_keys=True) + "\n"
     write = Step(
         "create" if before is None else "update",
         "file",
         str(OVERLAYS),
         partial(write_file, OVERLAYS, text),
         before=old,
-        after=overlays.to_dict(),
+        after=encode(overlays),
     )
     rules = _rule_steps(*isolation.STANDING, _standing_forms(overlays, nftables))
     return [rules, [] if overlays == before else [write]]

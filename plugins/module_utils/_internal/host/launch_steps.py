@@ -21,6 +21,7 @@ from ..adapters.engine import PATIENCE, Engine
 from ..adapters.ledger import LOOK_SECONDS, LedgerFile
 from ..adapters.state import StateDirectory, StateError
 from ..core.model.claims import COMMITTED, CONFIRMED, ClaimAnswer
+from ..core.model.decode import encode
 from ..core.model.plan import Plan, read_plan
 from ..core.model.record import ENDED, PREPARING, RUNNING, Record, is_stub
 from ..core.values.errors import SessionError, failed
@@ -59,7 +60,7 @@ def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: b
         if not check_mode:
             ledger.release(record.id, lease_owner)
         answer = ClaimAnswer(False, (str(drain),))
-    result = {"changed": False, **answer.to_dict(), "actions": []}
+    result = {"changed": False, **encode(answer), "actions": []}
     if not answer.granted:
         return result
     try:

@@ -27,8 +27,8 @@ from ..adapters.engine import Engine, EngineError
 from ..adapters.ledger import LedgerFile
 from ..adapters.state import StateDirectory
 from ..adapters.suspicion import SuspicionFile
-from ..core.model.claims import Allocatable, InvalidLedger, Reservation
-from ..core.model.decode import encode
+from ..core.model.claims import Allocatable, Reservation
+from ..core.model.decode import Malformed, decode_known, encode
 from ..core.model.record import Record
 from ..core.rules.detection import Card
 from ..core.show import metrics
@@ -137,9 +137,9 @@ def _container(engine: Engine, state: StateDirectory, entry: Mapping[str, Any]) 
 
 def _capacity(counted: Counted) -> Allocatable:
     """Return what sessions may use here, which is the whole machine until a launch has set it."""
-    with suppress(InvalidLedger):
+    with suppress(Malformed):
         if counted.capacity is not None:
-            return Allocatable.from_dict(counted.capacity)
+            return decode_known(Allocatable, counted.capacity, "The capacity")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Allocatable(1000 * len(os.sched_getaffinity(0)), memory)
 

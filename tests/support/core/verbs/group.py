@@ -61,7 +61,7 @@ def facts(*records: Record, held: Sequence[Reservation] = (), number: int = 1, *
         "containers": [],
         "foreign_containers": [],
         "objects": {},
-        "reservations": [claim.to_dict() for claim in held],
+        "reservations": [encode(claim) for claim in held],
         "underlay": {"address": f"192.0.2.{number}", "interface": "eth0", "mtu": 1500},
         "subnets": [],
         "vnis": [],

@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Claim,
     Reservation,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import decode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import (
     environments,
@@ -306,7 +307,7 @@ class TestDevices:
         (main,) = answer["record"]["plan"]["replicas"]
         (devices,) = main["devices"].values()
         assert (devices, main["memory_nodes"], main["resources"]["cpus"]) == (["0", "1"], [0], 1000)
-        held = [Reservation(Claim.from_dict(answer["claims"]["n2"]["claim"]), COMMITTED, "boot", None).to_dict()]
+        held = [Reservation(decode(Claim, answer["claims"]["n2"]["claim"], "It"), COMMITTED, "boot", None).to_dict()]
         waiting = launch({**pinned, "session_name": "second"}, SITE, {"n2": {"topology": cores, "reservations": held}})
         assert waiting["status"] == "PENDING"
         row = next(line.split()[-3:] for line in waiting["report"] if PINNED in line)

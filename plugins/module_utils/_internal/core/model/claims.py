@@ -3,15 +3,14 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Claims of sessions on one host, reservations, and the answer to a claim."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Optional
 
 from ..values.errors import CoreError, show
 from ..values.resources import Devices
+from .decode import OPTIONAL, PAIRS, READ, Malformed, decode, encode
 
 SCHEMA = 1
 LEASED = "leased"
@@ -28,6 +27,22 @@ class NewerLedger(InvalidLedger):
     """A ledger was written by a newer release, which can read it."""
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{show(value)} is not a text")
+    return value
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{show(value)} is not a count")
+    return value
+
+
+def _subnet(value: object) -> str:
+    return str(ipaddress.IPv4Network(_text(value), strict=False))
+
+
 @dataclass(frozen=True)
 class Claim:
     """The resources that one session takes on one host.
@@ -39,55 +54,17 @@ class Claim:
     then the id of the change.
     """
 
-    session_id: str
-    session_name: str
-    replicas: int = 0
-    cpus: int = 0
-    memory: int = 0
-    devices: Devices = ()
+    session_id: str = field(metadata={READ: _text})
+    session_name: str = field(metadata={READ: _text})
+    replicas: int = field(default=0, metadata={READ: _count})
+    cpus: int = field(default=0, metadata={READ: _count})
+    memory: int = field(default=0, metadata={READ: _count})
+    devices: Devices = field(default=(), metadata={**PAIRS, READ: _text})
     ports: tuple[tuple[str, int, str], ...] = ()
-    vni: int | None = None
-    subnets: tuple[str, ...] = ()
-    overlay_port: int | None = None
-    amends: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "session_id": self.session_id,
-            "session_name": self.session_name,
-            "replicas": self.replicas,
-            "cpus": self.cpus,
-            "memory": self.memory,
-            "devices": {kind: list(names) for kind, names in self.devices},
-            "ports": [list(port) for port in self.ports],
-            "vni": self.vni,
-            "subnets": list(self.subnets),
-            "overlay_port": self.overlay_port,
-            **({} if self.amends is None else {"amends": self.amends}),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Claim:
-        """Read the JSON form back. Raises InvalidLedger."""
-        try:
-            claim = cls(
-                session_id=_text(data["session_id"]),
-                session_name=_text(data["session_name"]),
-                replicas=_count(data["replicas"]),
-                cpus=_count(data["cpus"]),
-                memory=_count(data["memory"]),
-                devices=read_devices(data["devices"]),
-                ports=tuple((str(address), _count(port), _text(protocol)) for address, port, protocol in data["ports"]),
-                vni=None if data["vni"] is None else _count(data["vni"]),
-                subnets=tuple(str(ipaddress.IPv4Network(_text(subnet), strict=False)) for subnet in data["subnets"]),
-                # Ledgers of earlier releases do not have it.
-                overlay_port=None if data.get("overlay_port") is None else _count(data["overlay_port"]),
-                amends=None if data.get("amends") is None else _text(data["amends"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidLedger(f"A claim in the ledger is malformed: {show(data)} ({error}).") from error
-        return claim
+    vni: Optional[int] = field(default=None, metadata={READ: _count})
+    subnets: tuple[str, ...] = field(default=(), metadata={READ: _subnet})
+    overlay_port: Optional[int] = field(default=None, metadata={READ: _count})
+    amends: Optional[str] = field(default=None, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True)
@@ -103,9 +80,9 @@ class Reservation:
     claim: Claim
     stage: str
     boot: str
-    expires: float | None
+    expires: Optional[float]
     lease_owner: str = ""
-    since: float | None = None
+    since: Optional[float] = None
 
     def is_live(self, boot: str, now: float) -> bool:
         """Tell whether it still counts. After a reboot no run is left to continue what had not been committed."""
@@ -116,7 +93,7 @@ class Reservation:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {
-            "claim": self.claim.to_dict(),
+            "claim": encode(self.claim),
             "stage": self.stage,
             "boot": self.boot,
             "expires": self.expires,
@@ -125,7 +102,7 @@ class Reservation:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Reservation:
+    def from_dict(cls, data: Mapping[str, Any]) -> "Reservation":
         """Read the JSON form back. Raises InvalidLedger."""
         try:
             stage, expires = data["stage"], data["expires"]
@@ -138,8 +115,9 @@ class Reservation:
                 raise ValueError(f"expiry {show(expires)}")
             until = None if expires is None else float(expires)
             since = None if data.get("since") is None else float(data["since"])
-            return cls(Claim.from_dict(data["claim"]), stage, _text(data["boot"]), until, lease_owner, since)
-        except (KeyError, TypeError, ValueError) as error:
+            claim = decode(Claim, data["claim"], "A claim in the ledger", forgiving=True)
+            return cls(claim, stage, _text(data["boot"]), until, lease_owner, since)
+        except (KeyError, Malformed, TypeError, ValueError) as error:
             raise InvalidLedger(f"A reservation in the ledger is malformed: {show(data)} ({error}).") from error
 
 
@@ -147,33 +125,10 @@ class Reservation:
 class Allocatable:
     """The total that sessions may use of one host. max_replicas None means no limit."""
 
-    cpus: int
-    memory: int
-    devices: Devices = ()
-    max_replicas: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "cpus": self.cpus,
-            "memory": self.memory,
-            "devices": {kind: list(names) for kind, names in self.devices},
-            "max_replicas": self.max_replicas,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Allocatable:
-        """Read the JSON form back. Raises InvalidLedger."""
-        try:
-            limit = data["max_replicas"]
-            return cls(
-                _count(data["cpus"]),
-                _count(data["memory"]),
-                read_devices(data["devices"]),
-                None if limit is None else _count(limit),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidLedger(f"What sessions may use of the host is malformed: {show(data)} ({error}).") from error
+    cpus: int = field(metadata={READ: _count})
+    memory: int = field(metadata={READ: _count})
+    devices: Devices = field(default=(), metadata={**PAIRS, READ: _text})
+    max_replicas: Optional[int] = field(default=None, metadata={READ: _count})
 
 
 @dataclass(frozen=True)
@@ -188,10 +143,6 @@ class ClaimAnswer:
     reasons: tuple[str, ...] = ()
     tentative: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it in the form in which a host answers the launch that asked."""
-        return {"granted": self.granted, "reasons": list(self.reasons), "tentative": list(self.tentative)}
-
 
 Ledger = Mapping[str, Reservation]
 """The reservations of one host by session id."""
@@ -202,15 +153,3 @@ def read_devices(data: Mapping[str, Sequence[str]]) -> Devices:
     if any(isinstance(names, str) for names in data.values()):
         raise ValueError(f"{show(data)} names no devices")
     return tuple(sorted((_text(kind), tuple(_text(name) for name in names)) for kind, names in data.items()))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{show(value)} is not a text")
-    return value
-
-
-def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{show(value)} is not a count")
-    return value

@@ -4,10 +4,10 @@
 
 """Dataclasses from plain data, as JSON contains it, and back; their type hints are the only description.
 
-The types are text, numbers, truth values, `Optional`, ``tuple[X, ...]`` and ``list[X]`` from lists, ``dict[str, X]``
-from mappings, other dataclasses, classes with a ``from_dict`` of their own, and `Any`, which is taken as it is. Fields
-with a default may be missing. Hosts have Python 3.9, which cannot evaluate ``X | None``: files that define such
-dataclasses do without ``from __future__ import annotations``.
+The types are text, numbers, truth values, `Optional`, ``tuple[X, ...]``, ``tuple[X, Y]`` and ``list[X]`` from lists,
+``dict[str, X]`` from mappings, other dataclasses, classes with a ``from_dict`` of their own, and `Any`, which is taken
+as it is. Fields with a default may be missing. Hosts have Python 3.9, which cannot evaluate ``X | None``: files that
+define such dataclasses do without ``from __future__ import annotations``.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ def decode_known(kind: type[T], data: object, name: str) -> T:
 
 OPTIONAL = {"optional": True}
 """Metadata of a field that is left out if it is empty: earlier releases do not know its key."""
+PAIRS = {"pairs": True}
+"""Metadata of a field of (key, value) pairs, whose plain form is a mapping."""
 _PLAIN = frozenset([str, int, float, bool, type(None)])
 """Types of most values, which are their own plain data."""
 NEWER = {"newer": True}
@@ -98,10 +100,12 @@ def encode(value: Any) -> Any:
     if names is None:
         return _encode_items(value) if isinstance(value, (dict, Mapping)) else value
     found = {name: encode(getattr(value, name)) for name in names}
-    for name in _optional(kind):
+    for name in _with(kind, "pairs"):
+        found[name] = dict(found[name])
+    for name in _with(kind, "optional"):
         if not found[name]:
             del found[name]
-    for name in _newer(kind):
+    for name in _with(kind, "newer"):
         found.update(found.pop(name))
     return found
 
@@ -121,13 +125,9 @@ def _has_own_form(kind: Any) -> bool:
 
 
 @cache
-def _optional(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if "optional" in field.metadata)
-
-
-@cache
-def _newer(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if "newer" in field.metadata)
+def _with(kind: Any, mark: str) -> tuple[str, ...]:
+    """Return the fields whose metadata has this key."""
+    return tuple(field.name for field in fields(kind) if mark in field.metadata)
 
 
 @cache
@@ -138,7 +138,7 @@ def _reader(hint: Any, own: Callable[[Any], Any] | None = None) -> Reader:
         read_some = _reader(next(kind for kind in inner if kind is not _NOTHING), own)
         return lambda value, place, problems: None if value is None else read_some(value, place, problems)
     if origin is tuple:
-        return _list_reader(_reader(inner[0], own))
+        return _tuple_reader(inner, own)
     if origin is list:
         read_items = _list_reader(_reader(inner[0], own))
         return lambda value, place, problems: list(read_items(value, place, problems) or ())
@@ -151,6 +151,27 @@ def _reader(hint: Any, own: Callable[[Any], Any] | None = None) -> Reader:
     if hasattr(hint, "from_dict"):
         return _own_reader(hint.from_dict)
     return _object_reader(hint) if is_dataclass(hint) else _value_reader(hint)
+
+
+def _field_reader(hint: Any, metadata: Mapping[Any, Any]) -> Reader:
+    own = metadata.get(READ)
+    if "pairs" not in metadata:
+        return _reader(hint, own)
+    read_items = _mapping_reader(_reader(get_args(get_args(hint)[0])[1], own))
+    return lambda value, place, problems: tuple(sorted((read_items(value, place, problems) or {}).items()))
+
+
+def _tuple_reader(kinds: tuple[Any, ...], own: Callable[[Any], Any] | None) -> Reader:
+    if ... in kinds:
+        return _list_reader(_reader(kinds[0], own))
+    readers = [_reader(kind, own) for kind in kinds]
+
+    def read_row(value: Any, place: str, problems: Problems) -> Any:
+        if isinstance(value, (list, tuple)) and len(value) == len(readers):
+            return tuple(read(item, f"{place}[{n}]", problems) for n, (read, item) in enumerate(zip(readers, value)))
+        return _expected(problems, place, value, f"a list of {len(readers)}")
+
+    return read_row
 
 
 def _value_reader(hint: Any) -> Reader:
@@ -203,9 +224,9 @@ def _own_reader(read_value: Callable[[Any], Any]) -> Reader:
 def _object_reader(kind: Any) -> Reader:
     own = [field for field in fields(kind) if "newer" not in field.metadata]
     hints: dict[str, Any] = {field.name: field.type for field in own}
-    readers = {field.name: _reader(hints[field.name], field.metadata.get(READ)) for field in own}
+    readers = {field.name: _field_reader(hints[field.name], field.metadata) for field in own}
     needed = [field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING]
-    return partial(_read_object, kind, readers, needed, _newer(kind))
+    return partial(_read_object, kind, readers, needed, _with(kind, "newer"))
 
 
 def _read_object(

@@ -32,6 +32,7 @@ from ..values.parse import (
     parse_span,
 )
 from ..values.resources import MINIMUM_DISK, format_cpus, format_memory, parse_accelerators, parse_cpus, parse_memory
+from .decode import encode
 from .read_fields import (
     MAXIMUM_SESSION_NAME,
     parse_archive,
@@ -74,13 +75,6 @@ alone, so that it is not in the record."""
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _stored(value: Any) -> Any:
-    """Return a value in its JSON form."""
-    if isinstance(value, tuple):
-        return [_stored(entry) for entry in value]
-    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def _words(value: Any) -> str:
@@ -129,7 +123,7 @@ class Field:
     default: Any = None
     otherwise: str = "none"
     empty: Any = None
-    write: Callable[[Any], Any] = _stored
+    write: Callable[[Any], Any] = encode
     restore: Callable[[Any], Any] = _same
     show: Callable[[Any], str | Mapping[str, str]] = _words
     add: Callable[[Any, Any], Any] = lambda _inherited, own: own

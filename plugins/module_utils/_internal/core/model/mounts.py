@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+
+from .decode import PAIRS
 
 LOCAL_DRIVER = "local"
 """The volume driver that is part of Docker Engine."""
@@ -27,14 +28,10 @@ class Mount:
     read_only: bool
     volume: str | None = None
     driver: str | None = None
-    driver_options: tuple[tuple[str, str], ...] = ()
+    driver_options: tuple[tuple[str, str], ...] = field(default=(), metadata=PAIRS)
     owner: str | None = None
     mode: str | None = None
     shared: bool | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {**vars(self), "driver_options": dict(self.driver_options)}
 
     def describe(self) -> str:
         """Return the mount in a form for people, without its target."""
@@ -61,7 +58,3 @@ class Port:
     def socket(self) -> str:
         """The published socket, in a form for people."""
         return f"{self.host_ip}:{self.host_port}/{self.protocol}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return dict(vars(self))

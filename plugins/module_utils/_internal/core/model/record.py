@@ -243,9 +243,16 @@ def line_of(record: Record) -> Record:
         return record
     report = tuple(_shortened(line) for line in record.report[:REPORT_LINES])
     last = tuple(replace(entry, reason=_shortened(entry.reason)) for entry in record.history[-1:])
-    group = group_of(record)
-    nothing: dict[str, Any] = {"tunnel": None, "request": None, "plan": None, "witnesses": ()}
-    return replace(record, report=report, history=last, resource_group=group, **nothing)
+    return replace(
+        record,
+        report=report,
+        history=last,
+        resource_group=group_of(record),
+        tunnel=None,
+        request=None,
+        plan=None,
+        witnesses=(),
+    )
 
 
 def _shortened(text: str) -> str:
@@ -291,15 +298,18 @@ def stub_of(record: Record) -> Record:
     """
     status = RUNNING if record.status == PREPARING else record.status
     tunnel = tunnel_of(record.plan) if record.plan else record.tunnel
-    nothing: dict[str, Any] = {
-        "request": None,
-        "plan": None,
-        "report": (),
-        "history": (),
-        "change": None,
-        "growth": None,
-    }
-    return replace(record, status=status, tunnel=tunnel, resource_group=group_of(record), **nothing)
+    return replace(
+        record,
+        status=status,
+        tunnel=tunnel,
+        resource_group=group_of(record),
+        request=None,
+        plan=None,
+        report=(),
+        history=(),
+        change=None,
+        growth=None,
+    )
 
 
 def group_of(record: Record) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..model.claims import COMMITTED, Claim
 from ..model.decode import encode
 from ..model.fields import REPLACE
+from ..model.launch_state import ChangeState, HostClaim
 from ..model.plan import Plan
 from ..model.record import MOVE, RESIZE, RUNNING, Change, Growth, Record, advance, read_record
 from ..model.request import Request, counts_of, diff_requests, with_counts
@@ -122,8 +122,8 @@ def _finished(planner: Planner, current: Record, plan: Plan, change: Change, mis
     decided = planner.placed_already(current)
     places = {name: change.places[name] for name in missing}
     known = planner.electors(current) if change.kind == REPLACE else current.witnesses
-    parts = _parts_of_change(planner, plan, plan, replace(change, places=places), known)
-    return {**decided, "claims": parts.pop("claims"), "change": {**parts, "before": encode(current)}}
+    begun, claims = _parts_of_change(planner, current, plan, plan, replace(change, places=places), known)
+    return {**decided, "claims": encode(claims), "change": encode(begun)}
 
 
 def _with_other_replicas(planner: Planner, current: Record, wanted: Wanted) -> Decided:
@@ -177,13 +177,13 @@ def _in_new_places(
     decided = planner.placed(record, after, needs, fresh=False, replaces=False)
     # A replica that starts on this side of a broken network may be started on the other side as well.
     known = planner.electors(current) if change.kind == REPLACE else current.witnesses if change.places else ()
-    parts = _parts_of_change(planner, plan, after, change, known)
-    parts["is_new"] = change.kind == REPLACE and not planner.group.unfinished(current)
+    begun, claims = _parts_of_change(planner, current, plan, after, change, known)
+    is_new = change.kind == REPLACE and not planner.group.unfinished(current)
     moves = [(name, host or "-", homes[name]) for name, host in change.places.items()]
     return {
         **decided,
-        "claims": parts.pop("claims"),
-        "change": {**parts, "before": encode(current)},
+        "claims": encode(claims),
+        "change": encode(replace(begun, is_new=is_new)),
         "diff": difference_of([*wanted.changes, *moves]),
         "report": [
             *_partly(planner, request),
@@ -246,14 +246,14 @@ def _as_before(planner: Planner, current: Record, plan: Plan, before: Record, wh
         shared_with=current.shared_with,
     )
     after, change = validate_plan(before.plan), Change(MOVE, {})
-    parts = _parts_of_change(planner, plan, after, change, planner.electors(current))
+    begun, claims = _parts_of_change(planner, current, plan, after, change, planner.electors(current))
     return planner.answer(
         "SCHEDULED",
         fresh=False,
         hosts=[host for host in after.hosts if host in plan.hosts],
         record=record,
-        claims=parts.pop("claims"),
-        change={**parts, "before": encode(current)},
+        claims=encode(claims),
+        change=encode(begun),
         report=[f"Session {record.name} ({record.id}): {why}"],
     )
 
@@ -344,16 +344,15 @@ def _without_unplaced(planner: Planner, current: Record, wanted: Wanted, short: 
 
 
 def _parts_of_change(
-    planner: Planner, plan: Plan, after: Plan, change: Change, known: Sequence[str] = ()
-) -> dict[str, Any]:
+    planner: Planner, current: Record, plan: Plan, after: Plan, change: Change, known: Sequence[str]
+) -> tuple[ChangeState, dict[str, HostClaim]]:
     """Return the hosts' parts in a change, and what each has to hold for it.
 
-    known: the hosts of which most have to agree to it (`rules.quorum`), none if nothing starts.
+    current: the record before it, with *plan*. known: hosts of which most have to agree to it (`rules.quorum`), none if
+    nothing starts.
     """
     change_id = planner.draw()
-    claims = claims_of(after)
-    allocatable = {host.name: allocatable_of(host).to_dict() for host in planner.hosts(with_tentative=True)}
-    held = _held(planner, plan.session.id)
+    allocatable = {host.name: allocatable_of(host) for host in planner.hosts(with_tentative=True)}
     receiving = [host for host in after.hosts if any(after_on.name in change.places for after_on in after.on(host))]
     staying = [host for host in after.hosts if host in plan.hosts and host in planner.facts]
     # Two concurrent changes meet at the first host of the session, whichever hosts they concern. While that host
@@ -361,27 +360,29 @@ def _parts_of_change(
     first = [host for host in plan.hosts if host in planner.facts][:1]
     agreeing = [host for host in known if host in planner.facts]
     holding = list(dict.fromkeys([*receiving, *first, *staying[:1], *_writers(after, receiving), *agreeing]))
-    nothing = Claim(change_id, f"{plan.session.name}{CHANGE}")
-    return {
-        "id": change_id,
-        "kind": change.kind,
-        "places": dict(change.places),
-        "receiving": receiving,
-        "staying": staying,
-        "leaving": [host for host in plan.hosts if host not in after.hosts and host in planner.facts],
-        "holding": holding,
-        "electors": list(known),
-        "main": plan.replicas[0].host,
-        "ran": together(facts.times.get(plan.session.id) for facts in planner.facts.values()).ran or 0,
-        "claims": {
-            host: {
-                "claim": (claim_beyond(claims.get(host, nothing), held.get(host), change_id) or nothing).to_dict(),
-                "allocatable": allocatable[host],
-            }
-            for host in holding
-        },
-        "allocatable": {host: allocatable[host] for host in after.hosts if host in allocatable},
-    }
+    begun = ChangeState(
+        id=change_id,
+        kind=change.kind,
+        main=plan.replicas[0].host,
+        before=current,
+        places=change.places,
+        receiving=receiving,
+        staying=staying,
+        leaving=[host for host in plan.hosts if host not in after.hosts and host in planner.facts],
+        holding=holding,
+        electors=list(known),
+        ran=together(facts.times.get(plan.session.id) for facts in planner.facts.values()).ran or 0,
+        allocatable={host: allocatable[host] for host in after.hosts if host in allocatable},
+    )
+    claims = _claims_of_change(planner, after, change_id, holding)
+    return begun, {host: HostClaim(claim, allocatable[host]) for host, claim in claims.items()}
+
+
+def _claims_of_change(planner: Planner, after: Plan, change_id: str, holding: Sequence[str]) -> dict[str, Claim]:
+    """Return what hosts have to hold for a change beyond what they hold for the session."""
+    claims, held = claims_of(after), _held(planner, after.session.id)
+    nothing = Claim(change_id, f"{after.session.name}{CHANGE}")
+    return {host: claim_beyond(claims.get(host, nothing), held.get(host), change_id) or nothing for host in holding}
 
 
 def _held(planner: Planner, session_id: str) -> dict[str, Claim]:

@@ -15,6 +15,7 @@ from ..cluster.state import Removal
 from ..model.answers import FactsAnswer
 from ..model.decode import encode
 from ..model.fields import SINGLE_NODE
+from ..model.launch_state import Launcher
 from ..model.plan import read_plan
 from ..model.record import (
     ENDED,
@@ -167,7 +168,7 @@ def run(planner: Planner, cleaned_up: bool) -> Decided:
     launchers = _launchers(planner)
     if launchers or (current is not None and current.status == PREPARING):
         report = [_launch_report(planner, launchers)]
-        return planner.answer("WAITING", record=current, launchers=launchers, report=report)
+        return planner.answer("WAITING", record=current, launchers=encode(launchers), report=report)
     return _new_plan(planner, None) if current is None else _run_again(planner, current)
 
 
@@ -242,35 +243,31 @@ def _check_group(planner: Planner, record: Record) -> None:
         )
 
 
-def _launchers(planner: Planner) -> dict[str, dict[str, Any]]:
-    """Return, by host, the reservations of runs that may still be launching a session of this name.
-
-    silent: seconds since the host last heard from the run, if that is known. left: seconds for which its place is
-    held if nothing more is heard. expires: when that is by the host's clock.
-    """
+def _launchers(planner: Planner) -> dict[str, Launcher]:
+    """Return, by host, the reservations of runs that may still be launching a session of this name."""
     return {
-        host: {
-            "claim": held.claim.to_dict(),
-            "stage": held.stage,
-            "lease_owner": held.lease_owner,
-            "silent": None if held.since is None else max(0, round(facts.clock - held.since)),
-            "left": max(0, round(held.expires - facts.clock)),
-            "expires": held.expires,
-        }
+        host: Launcher(
+            held.claim,
+            held.stage,
+            held.lease_owner,
+            max(0, round(held.expires - facts.clock)),
+            held.expires,
+            None if held.since is None else max(0, round(facts.clock - held.since)),
+        )
         for host, held, facts in ((host, held, planner.facts[host]) for host, held in planner.group.launching)
         if held.claim.session_name == planner.request.name and held.expires is not None
     }
 
 
-def _launch_report(planner: Planner, launchers: Mapping[str, Mapping[str, Any]]) -> str:
+def _launch_report(planner: Planner, launchers: Mapping[str, Launcher]) -> str:
     name = planner.request.name
     if not launchers:
         return f"Session {name} is being launched by another run."
-    last = max(launchers.values(), key=lambda held: int(held["left"]))
-    heard = "" if last["silent"] is None else f", which was last heard of {last['silent']} s ago"
+    last = max(launchers.values(), key=lambda held: held.left)
+    heard = "" if last.silent is None else f", which was last heard of {last.silent} s ago"
     return (
         f"Session {name} is being launched by another run{heard}; its place on {', '.join(launchers)} is held for "
-        f"{last['left']} s more."
+        f"{last.left} s more."
     )
 
 
@@ -302,7 +299,7 @@ def _current(planner: Planner) -> Record | None:
 
 def _launched_one(planner: Planner, placed: Sequence[Record]) -> Record:
     """Return the one of several sessions that a run launches: of concurrent launches all but one give up."""
-    at_work = {held["claim"]["session_id"] for held in _launchers(planner).values()}
+    at_work = {held.claim.session_id for held in _launchers(planner).values()}
     launched = next((record for record in placed if record.id in at_work), None)
     if launched is None:
         raise InvalidInput.single(

@@ -15,6 +15,7 @@ from ..cluster.state import ClusterState
 from ..model.claims import Claim
 from ..model.decode import encode
 from ..model.fields import REPLACE, WAIT
+from ..model.launch_state import HostClaim, Lease
 from ..model.plan import Plan, read_plan
 from ..model.record import RUNNING, Record
 from ..model.request import Request
@@ -203,13 +204,10 @@ class Planner:
             replaces=replaces,
             hosts=hosts,
             fetches=[host for host in hosts if any(host in need.fetches for need in needs)],
-            images=[need.to_dict() for need in needs],
+            images=encode(needs),
             archive=sorted({image["id"] for image in (self.archive or {}).values()}),
-            claims={
-                name: {"claim": claim.to_dict(), "allocatable": allocatable[name].to_dict()}
-                for name, claim in claims_of(plan).items()
-            },
-            name_claim=Claim(session.id, session.name).to_dict(),
+            claims=encode({name: HostClaim(claim, allocatable[name]) for name, claim in claims_of(plan).items()}),
+            name_claim=encode(Claim(session.id, session.name)),
             record=record,
             pending=pending,
             report=[
@@ -242,7 +240,7 @@ class Planner:
             "change": None,
             "name_claim": None,
             "launchers": {},
-            "changing": self._changing(),
+            "changing": encode(self._changing()),
             "grows_later": False,
             "record": encode(record),
             "pending": encode(pending),
@@ -250,15 +248,11 @@ class Planner:
             **values,
         }
 
-    def _changing(self) -> dict[str, dict[str, Any]]:
+    def _changing(self) -> dict[str, Lease]:
         """Return, by host, the reservations of runs that may still be changing a running session of this name."""
         running = {record.id: record for record in self.cluster.named(self.request.name) if record.status == RUNNING}
         return {
-            host: {
-                "claim": lease.claim.to_dict(),
-                "lease_owner": lease.lease_owner,
-                "record": encode(running[lease.claim.amends]),
-            }
+            host: Lease(lease.claim, lease.lease_owner, running[lease.claim.amends])
             for host, lease in self.group.launching
             if lease.claim.amends in running
         }

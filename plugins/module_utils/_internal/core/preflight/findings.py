@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 OK = "ok"
 WARNING = "warning"
@@ -45,18 +44,6 @@ class Finding:
     advice: str = ""
     hosts: tuple[str, ...] = ()
     pairs: tuple[Pair, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the form that JSON can carry."""
-        return {
-            "check": self.check,
-            "severity": self.severity,
-            "hosts": list(self.hosts),
-            "pairs": [list(pair) for pair in self.pairs],
-            "found": self.found,
-            "expected": self.expected,
-            "advice": self.advice,
-        }
 
 
 class Check:

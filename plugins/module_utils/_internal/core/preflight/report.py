@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..model.decode import encode
 from ..values.errors import printable
 from ..values.table import table
 from .checks import MATRIX, Results
@@ -28,7 +29,7 @@ def answer_of(
     return {
         "schema": SCHEMA,
         "counts": {severity: counted[severity] for severity in SEVERITIES},
-        "findings": [finding.to_dict() for finding in findings],
+        "findings": encode(findings),
         "hosts": {
             host: {
                 "reached": host in results.observed,

@@ -47,16 +47,6 @@ class Way:
     token_file: str = "{token}"  # noqa: S105 - a placeholder
     without_token: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "command": list(self.command),
-            "url": self.url,
-            "environment": dict(self.environment),
-            "token_file": self.token_file,
-            "without_token": self.without_token,
-        }
-
 
 _FIND_SHELL = 'exec "$(command -v bash || command -v sh)"'
 _SHELL = f"--ServerApp.terminado_settings={{'shell_command': ['sh', '-c', '{_FIND_SHELL}']}}"
@@ -104,10 +94,6 @@ class AppRequest:
     name: str
     ways: tuple[Way, ...]
     directory: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {"name": self.name, "ways": [way.to_dict() for way in self.ways], "directory": self.directory}
 
 
 def parse_app_request(variables: Mapping[str, Any]) -> AppRequest:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..model.decode import encode
 from ..model.facts import HostFacts, Underlay
 from ..model.fields import MULTI_NODE
 from ..model.plan import (
@@ -191,7 +192,7 @@ def entries_of(
     known = {name: (role, index) for name, role, index in request.replicas()}
     local_rank = _by_order(layout.host_of) if layout.local_rank is None else layout.local_rank
     left = {host: {kind: list(given) for kind, given in devices} for host, devices in free_devices.items()}
-    mounts = tuple(mount.to_dict() for mount in request.mounts)
+    mounts = tuple(encode(request.mounts))
     ports = _published_ports(request, ssh_port)
     entries = []
     given_addresses = _addresses(network, len(layout.host_of))
@@ -212,7 +213,7 @@ def entries_of(
                 mac=None if address is None else mac_of(address),
                 container=f"{request.name}-{name}",
                 image=role.image,
-                resources=Share(**role.resources.to_dict()),
+                resources=Share(**vars(role.resources) | {"accelerators": dict(role.resources.accelerators)}),
                 devices=_devices_of(role.resources, left.get(host, {}), own),
                 memory_nodes=tuple(own.memory_nodes),
                 command=None if role.command is None else tuple(role.command),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..model.decode import encode
 from ..model.mounts import LOCAL_DRIVER, Mount
 from ..model.plan import Folder
 from ..values.errors import InvalidInput, Problem
@@ -263,7 +264,7 @@ def volume_conflict(mount: Mapping[str, Any], found: Mapping[str, Any] | None) -
 
 
 def _conflict(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
-    why = volume_conflict(mount.to_dict(), facts.volumes.get(str(mount.volume)))
+    why = volume_conflict(encode(mount), facts.volumes.get(str(mount.volume)))
     return f"On {{hosts}} there is a volume of this name: {_text(why)}" if why else ""
 
 

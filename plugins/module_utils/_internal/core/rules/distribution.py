@@ -9,6 +9,7 @@ ceil(log2((h + n) / h)) rounds: a binomial tree, in which no host ever sends to 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Sequence
 
 from ..model.calls import ImageTransfer
@@ -59,7 +60,7 @@ def _only_the_controller(need: Need, receiver: str) -> bool:
 
 def rounds_left(needs: Sequence[Need], limit: int) -> int:
     """Return how many rounds it takes if all goes well."""
-    ahead = [Need.from_dict(need.to_dict()) for need in needs]
+    ahead = copy.deepcopy(needs)
     rounds = 0
     while transfers := next_round(ahead, limit):
         rounds += 1

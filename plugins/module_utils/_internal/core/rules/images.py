@@ -146,13 +146,9 @@ class Need:
     tried: dict[str, list[str]] = field(default_factory=dict)
     contents: dict[str, str] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the form for JSON."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Need:
-        """Read what `to_dict` made."""
+        """Read its plain form."""
         return cls(**{item.name: _plain(data[item.name]) for item in fields(cls)})
 
     def wanted(self, host: str) -> str | None:

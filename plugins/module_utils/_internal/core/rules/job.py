@@ -12,9 +12,9 @@ from typing import Any
 
 from ..model.output import JobOutcome, JobRequest, SessionCopy
 from ..model.record import RUNNING
-from ..values.errors import InvalidInput, Problem
-from ..values.parse import is_given, is_plain, parse_bool, parse_env
-from .output import BATCH, JOB_ID, Readers, parse_since, rank_order, read_variables
+from ..values.errors import InvalidInput
+from ..values.parse import Reader, Readers, is_given, is_plain, parse_bool, parse_env
+from .output import BATCH, JOB_ID, parse_since, rank_order, refuse_misspelt
 
 ENDED, LOST, UNKNOWN = "ENDED", "LOST", "UNKNOWN"
 """States of a job in a replica besides RUNNING: its program ended; no process watches it any more; its host is
@@ -45,22 +45,20 @@ def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
         "stop": parse_bool,
         "warn_alone": parse_bool,
     }
-    found, problems = read_variables(variables, "job_", readers)
+    reader = Reader()
+    refuse_misspelt(reader, variables, "job_", readers)
+    found = reader.each("job_", readers, variables)
     named = {key for key in readers if is_given(variables.get(f"job_{key}"))}
     if "command" in named and "id" in named:
-        problems.append(
-            Problem("job_id", variables["job_id"], "It names a job that was started before; leave job_command out.")
-        )
+        reader.add("job_id", variables["job_id"], "It names a job that was started before; leave job_command out.")
     elif not {"command", "id"} & named:
-        problems.append(Problem("job_command", None, "Give the command to run, or the job_id of one to come back to."))
+        reader.add("job_command", None, "Give the command to run, or the job_id of one to come back to.")
     if "command" not in named:
         for key in sorted(named & {"on", "env", "directory", "user", "timeout"}):
-            problems.append(Problem(f"job_{key}", "given", "It belongs to a job_command."))
+            reader.add(f"job_{key}", "given", "It belongs to a job_command.")
     elif found.get("stop"):
-        problems.append(Problem("job_stop", True, "It belongs to a job_id."))
-    if problems:
-        raise InvalidInput(problems)
-    return JobRequest(**found)
+        reader.add("job_stop", True, "It belongs to a job_id.")
+    return reader.finish(JobRequest(**found))
 
 
 def _command(variable: str, value: object) -> tuple[str, ...]:

@@ -14,13 +14,13 @@ import difflib
 import re
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..model.output import LogsRequest, Since, Source
 from ..model.record import is_session_id
-from ..values.errors import InvalidInput, Problem
-from ..values.parse import SPAN, is_given, is_plain, parse_bool, parse_integer, seconds_of
+from ..values.errors import InvalidInput
+from ..values.parse import SPAN, Reader, Readers, is_plain, parse_bool, parse_integer, seconds_of
 from ..values.resources import parse_memory
 
 OUT, ERR = "out", "err"
@@ -278,39 +278,19 @@ def parse_logs_request(variables: Mapping[str, Any]) -> LogsRequest:
         "timestamps": parse_bool,
         "directory": _directory,
     }
-    found, problems = read_variables(variables, "logs_", readers)
-    if problems:
-        raise InvalidInput(problems)
-    return LogsRequest(**found)
+    reader = Reader()
+    refuse_misspelt(reader, variables, "logs_", readers)
+    return reader.finish(LogsRequest(**reader.each("logs_", readers, variables)))
 
 
-Readers = Mapping[str, Callable[[str, Any], Any]]
-"""By the name of a variable without its prefix the function that reads it, from its whole name and its value."""
-
-
-def read_variables(variables: Mapping[str, Any], prefix: str, readers: Readers) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the values of the variables in *readers*, without the prefix, and all problems."""
-    found: dict[str, Any] = {}
-    problems = _misspelt(variables, prefix, [prefix + key for key in readers])
-    for key, reader in readers.items():
-        value = variables.get(prefix + key)
-        if is_given(value):
-            try:
-                found[key] = reader(prefix + key, value)
-            except InvalidInput as error:
-                problems += error.problems
-    return found, problems
-
-
-def _misspelt(variables: Iterable[str], prefix: str, known: Sequence[str]) -> list[Problem]:
-    """Return a problem for each variable that is nearly one of *known*: nothing else uses such a name."""
-    problems = []
+def refuse_misspelt(reader: Reader, variables: Iterable[str], prefix: str, known: Iterable[str]) -> None:
+    """Record a problem for each variable that is nearly one of *known*: nothing else uses such a name."""
+    names = [prefix + key for key in known]
     for name in sorted(variables):
-        if name.startswith(prefix) and name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.8)
+        if name.startswith(prefix) and name not in names:
+            near = difflib.get_close_matches(name, names, 1, 0.8)
             if near:
-                problems.append(Problem(name, "given", f"There is no such variable. Did you mean {near[0]}?"))
-    return problems
+                reader.add(name, "given", f"There is no such variable. Did you mean {near[0]}?")
 
 
 def batch_job(session_id: str) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
-from ..values.errors import InvalidInput, Problem
-from ..values.parse import is_given, is_plain, parse_integer, split_list
+from ..values.errors import InvalidInput
+from ..values.parse import Reader, Readers, is_plain, parse_integer, split_list
 from ..values.ports import SitePorts
 from .addressing import ENCRYPTED_PORTS, SSH_PORTS, parse_port_pool, parse_ssh_ports, parse_subnet_pool, parse_vni_pool
 from .data import DRIVERS, ROOTS
@@ -50,30 +50,8 @@ class Settings:
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any]) -> Settings:
         """Read the ``cluster_compute_*`` variables, all problems together (InvalidInput); blank means the default."""
-        problems: list[Problem] = []
-        values: dict[str, Any] = {}
-
-        def read(key: str, make: Callable[[str, Any], Any]) -> None:
-            variable = "cluster_compute_" + key
-            value = variables.get(variable)
-            if is_given(value):
-                try:
-                    values[key] = make(variable, value)
-                except InvalidInput as error:
-                    problems.extend(error.problems)
-
-        read("subnet_pool", lambda variable, value: str(parse_subnet_pool(value)))
-        read("vni_pool", lambda variable, value: "{}-{}".format(*parse_vni_pool(value)))
-        read("vxlan_port", lambda variable, value: parse_integer(variable, value, 1, 65535))
-        read("encrypted_ports", lambda variable, value: "{}-{}".format(*parse_port_pool(value)))
-        read("topology_keys", _topology_keys)
-        read("ssh_ports", lambda variable, value: "{}-{}".format(*parse_ssh_ports(value)))
-        read("limits", lambda _variable, value: Limits.from_variable(value))
-        read("fair_share", lambda _variable, value: FairShare.from_variable(value))
-        read("image_ports", _port_range)
-        if problems:
-            raise InvalidInput(problems)
-        return cls(**values)
+        reader = Reader()
+        return reader.finish(cls(**reader.each("cluster_compute_", _READERS, variables)))
 
     @property
     def ports(self) -> tuple[SitePorts, ...]:
@@ -106,3 +84,16 @@ def _topology_keys(variable: str, value: object) -> tuple[str, ...]:
     if not all(isinstance(key, str) and key and is_plain(key) for key in keys) or len(set(keys)) < len(keys):
         raise InvalidInput.single(variable, value, "It must be a list of different host labels, coarse to fine.")
     return tuple(keys)
+
+
+_READERS: Readers = {
+    "subnet_pool": lambda _variable, value: str(parse_subnet_pool(value)),
+    "vni_pool": lambda _variable, value: "{}-{}".format(*parse_vni_pool(value)),
+    "vxlan_port": lambda variable, value: parse_integer(variable, value, 1, 65535),
+    "encrypted_ports": lambda _variable, value: "{}-{}".format(*parse_port_pool(value)),
+    "topology_keys": _topology_keys,
+    "ssh_ports": lambda _variable, value: "{}-{}".format(*parse_ssh_ports(value)),
+    "limits": lambda _variable, value: Limits.from_variable(value),
+    "fair_share": lambda _variable, value: FairShare.from_variable(value),
+    "image_ports": _port_range,
+}

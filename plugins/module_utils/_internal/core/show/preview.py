@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..model.plan import Egress, Network, read_plan
+from ..model.plan import Egress, Network, Plan, read_plan
 from ..rules.durations import describe, limits_of
 from ..rules.environment import environments
 from .overview import replica_of
@@ -70,8 +70,6 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
     found = Preview(answer["session_name"], answer["status"], list(report), answer["replaces"], hosts)
     if plan is None:
         return found
-    variables = {name: values for host in plan.hosts for name, values in environments(plan, host).items()}
-    own = {role["name"]: role["env"] for role in plan.request["roles"]}
     return replace(
         found,
         session_id=plan.session.id,
@@ -81,19 +79,23 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
         egress=plan.egress,
         ssh_port=plan.ssh_port,
         ends=describe(limits_of(plan.request)),
-        replicas=[
-            {
-                **replica_of(record["plan"], replica),
-                "environment": {
-                    name: value
-                    for name, value in variables[replica["name"]].items()
-                    if name not in own[replica["role"]]
-                },
-                "own_variables": sorted(own[replica["role"]]),
-            }
-            for replica in record["plan"]["replicas"]
-        ],
+        replicas=_replicas(plan, record["plan"]),
     )
+
+
+def _replicas(plan: Plan, plain: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    variables = {name: found for host in plan.hosts for name, found in environments(plan, host).items()}
+    own = {role["name"]: role["env"] for role in plan.request["roles"]}
+    return [
+        {
+            **replica_of(plain, replica),
+            "environment": {
+                name: value for name, value in variables[replica["name"]].items() if name not in own[replica["role"]]
+            },
+            "own_variables": sorted(own[replica["role"]]),
+        }
+        for replica in plain["replicas"]
+    ]
 
 
 def common(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -21,6 +21,8 @@ SPAN = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s?)
 """A span of time: days, hours, minutes, seconds."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _T = TypeVar("_T")
+Readers = Mapping[str, Callable[[str, Any], Any]]
+"""By the name of a variable without its prefix the function that reads it, from its whole name and its value."""
 
 
 class Reader:
@@ -40,6 +42,20 @@ class Reader:
         except InvalidInput as error:
             self.problems.extend(error.problems)
             return fallback
+
+    def each(self, prefix: str, readers: Readers, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the given variables by their names without the prefix, and record the problems."""
+        found = {}
+        for key, read in readers.items():
+            value = variables.get(prefix + key)
+            if is_given(value):
+                try:
+                    found[key] = read(prefix + key, value)
+                except InvalidInput as error:
+                    self.problems.extend(error.problems)
+                except ValueError as error:
+                    self.add(prefix + key, value, str(error))
+        return found
 
     def finish(self, result: _T) -> _T:
         """Return *result*. Raises InvalidInput with all problems where there are any."""

@@ -15,7 +15,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from .cpus import whole_cores
 
@@ -258,27 +257,3 @@ class Resources:
         """
         cores = whole_cores(self.cpus // 1000, threads)
         return (*self.accelerators, (PINNED, cores * threads)) if self.pin_cpus else self.accelerators
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form that the plan carries."""
-        return {
-            "cpus": self.cpus,
-            "memory": self.memory,
-            "shm_size": self.shm_size,
-            "accelerators": dict(self.accelerators),
-            "pin_cpus": self.pin_cpus,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Resources:
-        """Read the JSON form back. Raises ValueError where an amount is not a positive whole number."""
-        amounts = []
-        for key in ("cpus", "memory", "shm_size"):
-            amount = data.get(key)
-            if isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
-                raise ValueError(f"{key} must be a whole number of at least 1.")
-            amounts.append(amount)
-        pin_cpus = data.get("pin_cpus")
-        if not isinstance(pin_cpus, bool) or (pin_cpus and amounts[0] % 1000):
-            raise ValueError("pin_cpus must be true or false, and true only for whole CPUs.")
-        return cls(amounts[0], amounts[1], amounts[2], parse_accelerators(data.get("accelerators", {})), pin_cpus)

@@ -10,6 +10,7 @@ from ...adapters import link
 from ...adapters.engine import Engine
 from ...core.model.call.base import Result, States
 from ...core.model.call.host_firewall import KeepOutOfOverlays, LetIntoOverlays
+from ...core.model.decode import encode
 from ...core.model.overlays import Overlays
 from ...core.rules.addressing import parse_vni_pool
 from .. import firewall_rules, steps
@@ -32,7 +33,7 @@ def _applied(overlays: Overlays | None, check_mode: bool) -> Result:
     stages = firewall_rules.overlay_stages(overlays, Engine.connect().uses_nftables())
     if not check_mode:
         steps.perform(stages)
-    return {**steps.result(stages), "overlays": overlays.to_dict() if overlays is not None else None}
+    return {**steps.result(stages), "overlays": encode(overlays)}
 
 
 STATES: States = {KeepOutOfOverlays: _present, LetIntoOverlays: _absent}

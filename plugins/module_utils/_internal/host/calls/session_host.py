@@ -27,6 +27,7 @@ from ...core.model.call.session_host import (
     Verify,
     WriteProbes,
 )
+from ...core.model.decode import encode
 from ...core.model.record import RUNNING, Record
 from ...core.values.errors import CoreError, SessionError, is_of_host, message_of
 
@@ -65,7 +66,7 @@ def _named(request: HoldName, check_mode: bool) -> Result:
     ledger = LedgerFile(request.state_directory)
     seconds = request.lease_seconds + request.turns_seconds
     answer = lease_name(state, ledger, request.claim, seconds, request.lease_owner, check_mode)
-    return {"changed": False, **answer.to_dict(), "actions": []}  # nothing of it is left
+    return {"changed": False, **encode(answer), "actions": []}  # nothing of it is left
 
 
 def _started(request: Start, check_mode: bool) -> Result:

@@ -12,6 +12,7 @@ from functools import partial
 from ...adapters.engine import EngineError
 from ...adapters.ledger import LedgerError, refused_change
 from ...core.model.claims import COMMITTED, Claim, Ledger
+from ...core.model.decode import encode
 from ...core.model.record import PREPARING, started
 from ...core.rules import ledger as rules
 from ...core.rules.ledger import claim_of
@@ -47,8 +48,8 @@ def place_steps(context: Context, found: Mapping[str, object], check_mode: bool)
         if wanted is None:
             raise LedgerError(refused_change(claim, reasons))
     amend = partial(context.ledger.amend, claim, untracked, context.allocatable, change_id, lease_owner)
-    before = None if mine is None else mine.claim.to_dict()
-    return [Step("commit", "reservation", context.session.name, amend, before=before, after=claim.to_dict())]
+    before = None if mine is None else encode(mine.claim)
+    return [Step("commit", "reservation", context.session.name, amend, before=before, after=encode(claim))]
 
 
 def _is_complete(context: Context, found: Mapping[str, object]) -> bool:

@@ -189,7 +189,7 @@ class Distribution:
         served = [transfer for transfer in transfers if transfer not in given]
         progress = f"round {self.round} of {rounds}, hosts: {len(transfers)}" if transfers else f"hosts: {len(pulls)}"
         return ImageProgress(
-            needs=[need.to_dict() for need in self.needs],
+            needs=encode(self.needs),
             asks=asks,
             pulls=pulls,
             round=self.round,

@@ -26,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Allocatable,
     Claim,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 
 ALLOCATABLE = Allocatable(cpus=3000, memory=3000)
 RUN, OTHER_RUN = "run-1", "run-2"
@@ -135,7 +136,7 @@ def test_a_damaged_ledger_is_named_and_left_as_it_is(tmp_path: Path, text: str) 
 @pytest.mark.parametrize("expires", ["", [], {}])
 def test_an_expiry_that_is_no_number_is_damage(tmp_path: Path, expires: object) -> None:
     book = LedgerFile(str(tmp_path), lambda: "boot", Clock())
-    held = {"claim": claim("a").to_dict(), "stage": LEASED, "boot": "boot", "expires": expires, "holder": RUN}
+    held = {"claim": encode(claim("a")), "stage": LEASED, "boot": "boot", "expires": expires, "holder": RUN}
     refuse(book, json.dumps({"schema": 1, "reservations": [held]}), DamagedLedger, "is damaged")
 
 

@@ -88,7 +88,7 @@ def test_who_gives_back_a_lease_tells(world: World, of: str) -> None:
     host.connect(SimpleNamespace(id=record.id, name="ash"), [])  # type: ignore[arg-type]
     (held,) = LedgerFile(str(host.root)).read().values()
     assert (held.claim.amends is not None) == (of == "a change")
-    given = {"record": encode(record), "claim": held.claim.to_dict(), "lease_owner": held.lease_owner}
+    given = {"record": encode(record), "claim": encode(held.claim), "lease_owner": held.lease_owner}
     answer = host.call("session_host", {"state": "released", **given})
     assert (answer["changed"], answer["warnings"]) == (True, WARNINGS)
     assert f"remove link link {record.id}" in answer["actions"]

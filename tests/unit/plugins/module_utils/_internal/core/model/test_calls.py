@@ -118,7 +118,7 @@ def test_what_only_other_states_read_is_ignored_and_none_is_the_default() -> Non
         (
             "session_host",
             {"state": "named", "lease_owner": "x", "claim": {}},
-            r"The call session_host's claim is malformed: .*[^.]\.$",
+            r"The call session_host's claim lacks session_id, session_name\.$",
         ),
         (
             "session_record",

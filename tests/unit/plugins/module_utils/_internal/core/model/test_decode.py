@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import (
+    PAIRS,
     Malformed,
     decode,
     encode,
@@ -30,6 +31,8 @@ class Cart:
     spare: Optional[Wheel]
     load: dict[str, tuple[str, ...]]
     papers: Any
+    tolls: tuple[tuple[str, int], ...] = ()
+    sides: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), metadata=PAIRS)
 
 
 PLAIN = {
@@ -40,12 +43,15 @@ PLAIN = {
     "spare": None,
     "load": {"hay": ["a", "b"]},
     "papers": {"any": [1, None]},
+    "tolls": [["bridge", 2]],
+    "sides": {"right": [], "left": ["lamp"]},
 }
 
 
 def test_there_and_back() -> None:
     cart = decode(Cart, PLAIN, "The cart")
-    assert cart == Cart("c", False, 1.5, (Wheel(3, None), Wheel(4, "x")), None, {"hay": ("a", "b")}, {"any": [1, None]})
+    wheels, sides = (Wheel(3, None), Wheel(4, "x")), (("left", ("lamp",)), ("right", ()))
+    assert cart == Cart("c", False, 1.5, wheels, None, {"hay": ("a", "b")}, {"any": [1, None]}, (("bridge", 2),), sides)
     assert encode(cart) == PLAIN
     assert decode(Cart, {**PLAIN, "spare": {"size": 1, "name": ""}}, "The cart").spare == Wheel(1, "")
 
@@ -63,6 +69,10 @@ def test_there_and_back() -> None:
         ({"spare": 7}, "spare is 7, where a mapping is expected"),
         ({"load": {"hay": "a"}}, "load.hay is 'a', where a list is expected"),
         ({"load": {"hay": ["a", 2]}}, "load.hay[1] is 2, where text is expected"),
+        ({"tolls": [["bridge"]]}, "tolls[0] is ['bridge'], where a list of 2 is expected"),
+        ({"tolls": [["bridge", "x"]]}, "tolls[0][1] is 'x', where a whole number is expected"),
+        ({"sides": [["left", []]]}, "sides is [['left', []]], where a mapping is expected"),
+        ({"sides": {"left": [1]}}, "sides.left[0] is 1, where text is expected"),
         ({"load": {1: ["a"]}}, "load is {1: ['a']}, where a mapping is expected"),
     ],
 )

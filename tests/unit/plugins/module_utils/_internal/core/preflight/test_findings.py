@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.preflight.findings import (
     ERROR,
     LONGEST_NAMES,
@@ -97,7 +98,7 @@ def test_what_is_alike_is_one_finding_and_the_worst_comes_first() -> None:
         (WARNING, 1, 0),
         (OK, 398, 0),
     ]
-    assert found[0].to_dict() == {
+    assert encode(found[0]) == {
         "check": "disk",
         "severity": "error",
         "hosts": ["m2", "m3"],

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import (
     BUILT_IN,
@@ -33,14 +34,14 @@ def refused(table: Any, app: str = "jupyter") -> dict[str, str]:
 
 
 def test_what_is_known_anyway_is_fit_for_a_site_s_table() -> None:
-    as_table = {name: [way.to_dict() for way in ways] for name, ways in BUILT_IN.items()}
+    as_table = {name: encode(ways) for name, ways in BUILT_IN.items()}
     assert parse_table(as_table) == BUILT_IN
     assert sorted(BUILT_IN) == ["jupyter", "tensorboard", "terminal", "vscode"]
     assert [name for name, ways in BUILT_IN.items() if any(way.without_token for way in ways)] == ["tensorboard"]
     for way in (way for ways in BUILT_IN.values() for way in ways):
         assert not any("{token}" in word for word in way.command)
         assert any("127.0.0.1" in word for word in way.command)
-        assert read_way(json.loads(json.dumps(way.to_dict()))) == way
+        assert read_way(json.loads(json.dumps(encode(way)))) == way
 
 
 def test_a_site_adds_its_own_and_replaces_what_is_known() -> None:

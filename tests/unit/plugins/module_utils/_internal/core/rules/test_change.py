@@ -66,7 +66,7 @@ def facts_beside(facts, plan: Plan, without=()):
         if host in claims:
             held = [
                 {
-                    "claim": claims[host].to_dict(),
+                    "claim": encode(claims[host]),
                     "stage": "committed",
                     "boot": "b",
                     "expires": None,

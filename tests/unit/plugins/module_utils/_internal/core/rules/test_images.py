@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import ImageTransfer
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import PinnedImage
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.distribution import (
     next_round,
@@ -266,7 +267,7 @@ def test_a_session_that_exists_keeps_its_image() -> None:
     assert (need.fetches, need.pulls, need.digest, need.senders("h2")) == (["h2"], True, PINNED, ["h1"])
     (need,) = needs_again({NAME: ["h1", "h2"]}, typed(facts), NEVER, pinned)
     assert (need.fetches, need.pulls) == (["h2"], False)
-    assert Need.from_dict(need.to_dict()) == need
+    assert Need.from_dict(encode(need)) == need
 
 
 class Encrypted(Sequence[str]):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.overlays import Overlays
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
@@ -376,7 +377,7 @@ def test_overlays_outside_of_the_pool_are_not_covered(tunnel: OverlayTunnel | No
     assert overlays.cover(tunnel) is covered
     assert is_kept_out(HostFacts(overlays=overlays), replace(RECORD, tunnel=tunnel)) is covered
     assert not is_kept_out(HostFacts(), replace(RECORD, tunnel=tunnel))
-    assert Overlays.from_dict(overlays.to_dict()) == overlays
+    assert decode(Overlays, encode(overlays), "It") == overlays
 
 
 def test_rules_of_no_session_are_told_from_those_of_sessions() -> None:

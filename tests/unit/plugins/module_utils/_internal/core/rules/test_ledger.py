@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     InvalidLedger,
     Reservation,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.ledger import (
     ASK_AGAIN,
@@ -162,8 +163,8 @@ def test_the_port_of_an_overlay_is_claimed_on_every_host(encrypted: bool) -> Non
     assert len(claims) > 1
     assert {claim.overlay_port for claim in claims.values()} == {None if encrypted else 4789}
     for known in claims.values():
-        assert Claim.from_dict(known.to_dict()) == known
-        assert Claim.from_dict({key: value for key, value in known.to_dict().items() if key != "overlay_port"}).vni
+        assert decode(Claim, encode(known), "It") == known
+        assert decode(Claim, {key: value for key, value in encode(known).items() if key != "overlay_port"}, "It").vni
 
 
 def test_a_device_by_another_spelling_is_taken_all_the_same() -> None:
@@ -208,7 +209,7 @@ def test_what_a_change_needs_beyond_what_is_held(wanted: Claim, had: Claim) -> N
     assert covers(had, wanted) == (more == Claim("id-a", "a"))
     assert covers(wanted, wanted)
     change = replace(more, session_id="change", session_name="a+", amends="id-a")
-    assert Claim.from_dict(change.to_dict()) == change
+    assert decode(Claim, encode(change), "It") == change
     ledger = {**held(had), "change": lease(change, "boot", 0.0, 60.0, "run")}
     assert amended(wanted, ledger, [], None, "change", "run") == (meanwhile, [])
     found, reasons = amended(wanted, held(had), [], None, "change", "run")
@@ -288,11 +289,11 @@ def test_a_ledger_is_read_back_as_it_was_written(recorded: list[Claim], stage: s
         {"schema": 1, "reservations": [{**held(claim())["id-a"].to_dict(), "expires": 5.0}]},
         {
             "schema": 1,
-            "reservations": [{**held(claim())["id-a"].to_dict(), "claim": {**claim().to_dict(), "cpus": -1}}],
+            "reservations": [{**held(claim())["id-a"].to_dict(), "claim": {**encode(claim()), "cpus": -1}}],
         },
         {
             "schema": 1,
-            "reservations": [{**held(claim())["id-a"].to_dict(), "claim": {**claim().to_dict(), "cpus": "1"}}],
+            "reservations": [{**held(claim())["id-a"].to_dict(), "claim": {**encode(claim()), "cpus": "1"}}],
         },
     ],
 )

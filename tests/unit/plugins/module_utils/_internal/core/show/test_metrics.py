@@ -154,13 +154,13 @@ def test_calls_that_fail_are_counted_by_whose_fault_it_is(result: dict[str, Any]
 
 
 def test_what_a_launch_says_of_the_room_is_remembered() -> None:
-    arguments = {"state": "held", "allocatable": MACHINE.to_dict()}
+    arguments = {"state": "held", "allocatable": encode(MACHINE)}
     counted = after_call(Counted(), "session_host", arguments, {"granted": False}, 1.0)
-    assert Allocatable.from_dict(counted.capacity) == MACHINE
+    assert decode(Allocatable, counted.capacity, "It") == MACHINE
 
 
 def test_what_is_remembered_reads_back_and_other_buckets_do_not() -> None:
-    counted = Counted({"held host": 1}, {"hold": Phase().after(3.0)}, {ID: 1.5}, MACHINE.to_dict())
+    counted = Counted({"held host": 1}, {"hold": Phase().after(3.0)}, {ID: 1.5}, encode(MACHINE))
     assert decode(Counted, encode(counted), "It") == counted
     assert counted.is_sound
     assert not replace(counted, phases={"hold": Phase((1, 2))}).is_sound
@@ -169,7 +169,7 @@ def test_what_is_remembered_reads_back_and_other_buckets_do_not() -> None:
 
 
 def test_of_what_another_release_counted_is_kept_what_can_be_told() -> None:
-    counted = Counted({"held host": 1}, {"hold": Phase().after(3.0)}, {ID: 1.5}, MACHINE.to_dict())
+    counted = Counted({"held host": 1}, {"hold": Phase().after(3.0)}, {ID: 1.5}, encode(MACHINE))
     plain = {**encode(counted), "moons": 7}
     assert counted_of(plain) == counted
     for phase in ({"counts": [1], "seconds": 1.0}, {"counts": [1] * 11, "seconds": 1.0, "longest": 9}, 7):

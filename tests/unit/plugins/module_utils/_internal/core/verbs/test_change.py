@@ -310,7 +310,7 @@ def test_what_a_change_holds_that_was_killed_is_given_back_by_the_next(owner: st
     if first == "takeover":
         assert hosts_of(run.state) == ["h4"]
         given = run.sent("h4")
-        assert (given["state"], given["claim"], given["lease_owner"]) == ("released", claim.to_dict(), owner)
+        assert (given["state"], given["claim"], given["lease_owner"]) == ("released", encode(claim), owner)
         assert given["record"] == encode(before)
         assert run.answer().step == "look"
         run.hosts["h4"]["reservations"] = []

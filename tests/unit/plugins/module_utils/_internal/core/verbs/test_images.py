@@ -11,6 +11,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     ImagesAnswer,
     read_answers,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.launch_state import (
     ImageProgress,
     LaunchState,
@@ -40,9 +41,7 @@ def facts(*having: str) -> dict[str, dict[str, Any]]:
 
 def plan_of(hosts: dict[str, dict[str, Any]], policy: str) -> LaunchState:
     needs = needs_of({NAME: list(hosts)}, typed(hosts), policy)
-    return LaunchState(
-        images=[need.to_dict() for need in needs], fetches=[host for host in hosts if host in needs[0].fetches]
-    )
+    return LaunchState(images=encode(needs), fetches=[host for host in hosts if host in needs[0].fetches])
 
 
 class Launch:

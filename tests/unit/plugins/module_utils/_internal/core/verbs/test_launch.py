@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Claim,
     Reservation,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.launch_state import NOTHING
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
@@ -882,7 +882,7 @@ def held_by_another(run: Launch, lease_owner: str = "another", left: int = 95) -
     """Let another run hold the place of a session of the same name on h1 and h2, last heard of 25 seconds ago."""
     claims = Launch().until("hold").state["claims"]
     for host in ("h1", "h2"):
-        claim = Claim.from_dict({**claims[host]["claim"], "session_id": HIGHER})
+        claim = decode(Claim, {**claims[host]["claim"], "session_id": HIGHER}, "It")
         held = Reservation(claim, LEASED, "boot", 1000.0 + left, lease_owner, 975.0)
         run.hosts[host] = {**run.hosts[host], "reservations": [held.to_dict()], "clock": 1000.0}
     return run

@@ -911,7 +911,7 @@ def test_who_gives_back_takes_all_that_it_made_and_nothing_of_another_run(group:
     host = world.hosts["h1"]
     (held,) = LedgerFile(str(host.root)).read().values()
     (record,) = StateDirectory(str(host.root)).records()[0]
-    arguments = {"state": "released", "claim": held.claim.to_dict(), "record": encode(record), "host": "h1"}
+    arguments = {"state": "released", "claim": encode(held.claim), "record": encode(record), "host": "h1"}
     before = host.left(HOSTS)
     assert any(path.endswith(".pub") for path in before)
     assert host.call("session_host", {**arguments, "lease_owner": "another run"})["changed"] is False

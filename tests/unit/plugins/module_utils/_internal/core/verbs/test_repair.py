@@ -14,7 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Claim,
     Reservation,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     ERROR,
     Change,
@@ -267,7 +267,7 @@ class Killed(Repair):
         super().__init__(puts_back=False)
         launched = Launch(request(size=2)).until("start").state
         for host in ("h1", "h2"):
-            claim = Claim.from_dict({**launched["claims"][host]["claim"], "session_id": self.record["id"]})
+            claim = decode(Claim, {**launched["claims"][host]["claim"], "session_id": self.record["id"]}, "It")
             held = Reservation(claim, CONFIRMED, "boot", 1000.0, "it has ended", 0.0)
             self.hosts[host] = {**self.hosts[host], "reservations": [held.to_dict()]}
         self.hosts["h2"]["records"] = [{**self.record, "status": "PREPARING"}]
