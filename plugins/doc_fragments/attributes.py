@@ -45,22 +45,6 @@ options:
     default: /var/lib/cluster-compute
 """
 
-    RECORDED = r"""
-options:
-  recorded:
-    description:
-      - Identifiers of the sessions of which this host had records when its facts were collected. If a record no longer
-        exists, the session was torn down in the meantime and is not restored.
-    type: list
-    elements: str
-    default: []
-  looked:
-    description:
-      - When the facts of this host were collected, in seconds since its boot. Sessions that were torn down since then
-        are not restored.
-    type: float
-"""
-
     LAB = r"""
 options:
   lab:
