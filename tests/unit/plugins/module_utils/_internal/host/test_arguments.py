@@ -26,6 +26,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_host import (
     Remove,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_output import (
+    FindOutput,
+    PruneOutput,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import (
     ARGUMENTS,
@@ -34,8 +38,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 
 MODULES = sorted(path.stem for path in Path(modules.__path__[0]).glob("*.py") if path.stem in ARGUMENTS)
-REQUESTED = {"session_host": Remove}
-"""Of a call of several states the one that tasks request, and that the module of its name documents."""
+REQUESTED: dict[str, tuple[type[Call], ...]] = {
+    "session_host": (Remove,),
+    "session_output": (FindOutput, PruneOutput),
+}
+"""Of a call of many states those that tasks request, which the module of its name documents."""
 FACTS = ("type", "default", "choices", "elements", "required")
 """What documentation and specification both say of an option."""
 
@@ -57,9 +64,10 @@ def test_a_module_takes_what_its_documentation_says(module: str) -> None:
         return {name: option[name] for name in FACTS if option.get(name) not in (None, False)}
 
     spec = ARGUMENTS[module]["argument_spec"]
-    if kind := REQUESTED.get(module):
-        names = {part.name for part in fields_of(kind)}
-        spec = {"state": {**spec["state"], "choices": [kind.state]}, **{name: spec[name] for name in names}}
+    if kinds := REQUESTED.get(module):
+        state = {"type": "str", "choices": [kind.state for kind in kinds], "required": True}
+        names = {part.name for kind in kinds for part in fields_of(kind)}
+        spec = {"state": state, **{name: spec[name] for name in names}}
     assert {name: facts(option) for name, option in spec.items()} == {
         name: facts(option) for name, option in documented(module).items()
     }
