@@ -103,7 +103,7 @@ def _find(engine: Engine, name: str) -> tuple[str, str]:
     found = engine.inspect_image(name)
     if found is None:
         return "", ""
-    return str((found["Config"].get("Labels") or {}).get(RECIPE_LABEL, "")), str(found["Id"])
+    return found.labels.text(RECIPE_LABEL), found.id
 
 
 if __name__ == "__main__":

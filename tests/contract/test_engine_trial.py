@@ -91,7 +91,7 @@ def test_what_a_session_does_wrong_is_not_the_hosts_fault(host: Host, engine: En
 
 @pytest.mark.parametrize("broken", [full_tmp, without_the_runtime])
 def test_what_no_replica_would_survive_is_the_hosts_fault(host: Host, engine: Engine, broken: Any) -> None:
-    assert RUNTIME in engine.runtimes()
+    assert RUNTIME in engine.info().runtimes
     before = engine.image_names()
     with broken(host):
         answer = failure(host)
@@ -228,7 +228,7 @@ def test_what_the_engine_cannot_start_for_want_of_its_entry_is_said_with_what_to
     try:
         FILE.write_text(json.dumps({**others, "runtimes": {}}), encoding="utf-8")
         output_of("pkill", "-HUP", "-x", "dockerd")
-        assert until(lambda: RUNTIME not in Engine.connect().runtimes())
+        assert until(lambda: RUNTIME not in Engine.connect().info().runtimes)
         output_of("docker", "stop", "--time", "0", "demo-main1")
         assert until(lambda: has_ended("demo-main1"))
         with pytest.raises(
@@ -240,6 +240,6 @@ def test_what_the_engine_cannot_start_for_want_of_its_entry_is_said_with_what_to
     finally:
         FILE.write_text(settings, encoding="utf-8")
         output_of("pkill", "-HUP", "-x", "dockerd")
-        assert until(lambda: RUNTIME in Engine.connect().runtimes())
+        assert until(lambda: RUNTIME in Engine.connect().info().runtimes)
     assert session.repair()["actions"]
     assert preflight(host)["packages"]["runtime_lost"] == ""

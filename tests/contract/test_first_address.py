@@ -335,7 +335,7 @@ def settings() -> Iterator[dict[str, Any]]:
     yield json.loads(before)
     SETTINGS.write_text(before, encoding="utf-8")
     output_of("pkill", "-HUP", "-x", "dockerd")
-    assert until(lambda: RUNTIME in Engine.connect().runtimes())
+    assert until(lambda: RUNTIME in Engine.connect().info().runtimes)
 
 
 def test_the_entry_comes_and_goes_and_what_the_site_set_stays(host: Host, settings: dict[str, Any]) -> None:
@@ -345,7 +345,7 @@ def test_the_entry_comes_and_goes_and_what_the_site_set_stays(host: Host, settin
         assert gone[0] == f"set engine setting runtime {RUNTIME} in {SETTINGS}"
     del settings["runtimes"]
     assert json.loads(SETTINGS.read_text(encoding="utf-8")) == settings
-    assert RUNTIME not in host.engine.runtimes()
+    assert RUNTIME not in host.engine.info().runtimes
     assert not SCRIPT.exists()
     assert runtime("absent")["actions"] == []
     session = host.launch(size=2, command=TELLS)
@@ -400,7 +400,7 @@ def managed(tmp_path: Path) -> Iterator[Path]:
     runtime("present")
     SETTINGS.write_text(before, encoding="utf-8")
     output_of("pkill", "-HUP", "-x", "dockerd")
-    assert until(lambda: RUNTIME in Engine.connect().runtimes())
+    assert until(lambda: RUNTIME in Engine.connect().info().runtimes)
 
 
 def test_settings_that_are_a_link_stay_one(managed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

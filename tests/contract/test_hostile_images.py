@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
     LABEL_CODE,
     LABEL_CPUS,
     LABEL_DEVICES,
@@ -29,7 +30,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     LABEL_SPEC,
     LABEL_VOLUME,
     NO_LABELS,
-    Engine,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import Record, started
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
@@ -109,7 +109,7 @@ def with_image(session: Session, image: str) -> Session:
     assert found is not None
     plan = json.loads(json.dumps(session.plan))
     for pinned in plan["images"].values():
-        pinned["ids"] = dict.fromkeys(pinned["ids"], found["Id"])
+        pinned["ids"] = dict.fromkeys(pinned["ids"], found.id)
     session.record = replace(session.record, plan=plan)
     return session
 
@@ -185,7 +185,7 @@ def test_no_folder_of_a_site_shows_the_host_s_own_secrets(host: Host, monkeypatc
     root.mkdir()
     monkeypatch.setitem(INVENTORY, "cluster_compute_mount_roots", [str(root)])
     assert host.plan(mounts=[f"{root}:/mnt"]).plan["hosts"][HERE]["mount_roots"] == [str(root)]
-    engine = host.engine.details()["root"]
+    engine = host.engine.info().root
     monkeypatch.setitem(INVENTORY, "cluster_compute_mount_roots", [engine])
     with pytest.raises(InvalidInput, match="would show the session"):
         host.plan(mounts=[f"{engine}/volumes:/mnt"])

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import image_stream
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import content_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.tests.support.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, output_of
@@ -42,7 +41,8 @@ def place_of(server: dict[str, Any]) -> dict[str, Any]:
 
 def image_id(engine: Engine, name: str) -> str:
     """Return what an engine has by a name; nothing where it has none."""
-    return str((engine.inspect_image(name) or {}).get("Id", ""))
+    found = engine.inspect_image(name)
+    return "" if found is None else found.id
 
 
 def answers(port: int) -> bool:
@@ -188,7 +188,9 @@ def test_a_server_sends_nothing_without_the_token_and_can_be_ended(
 def test_a_transfer_from_another_store_is_known_by_its_content(images: dict[str, str], engine: Engine) -> None:
     """There the image has an id that this engine knows nothing of."""
     own, elsewhere = image_id(engine, BUSYBOX), "sha256:" + "1" * 64
-    content = content_of(engine.inspect_image(own) or {})
+    found = engine.inspect_image(own)
+    assert found is not None
+    content = found.content
     served: dict[str, Any] = {
         "transfer": {"image": own, "reference": NAME},
         "address": "127.0.0.1",

@@ -887,7 +887,7 @@ def test_gc_removes_what_an_ended_run_examined_an_image_with(
         assert set(engine.containers_named({*names})) == {names[1]}
     finally:
         for entry in engine.containers_named({*names}).values():
-            engine.remove_container(entry["Id"])
+            engine.remove_container(entry.id)
 
 
 def test_an_image_is_examined_without_its_volumes(engine: Engine, image_with: Callable[..., str]) -> None:
@@ -895,7 +895,8 @@ def test_an_image_is_examined_without_its_volumes(engine: Engine, image_with: Ca
     image = image_with(
         "mkdir -p /data/in; echo here >/data/in/file; ln -s in /data/link", "VOLUME /data /data/in/ /new"
     )
-    volumes = (engine.inspect_image(image) or {})["Config"]["Volumes"]
+    found = engine.inspect_image(image)
+    volumes = found.volumes if found is not None else ()
     assert len(volumes) == 3
     before = output_of("docker", "volume", "ls", "-q")
     with engine.image_files("cc-examined", image, volumes) as container:
@@ -933,7 +934,9 @@ def test_an_image_is_examined_once(
     assert (first, second) == (1, 0)
     assert looks_again < looks
     notes = host.state.root / "images"
-    own = notes / f"{(engine.inspect_image(image) or {})['Id'].partition(':')[2]}.json"
+    found = engine.inspect_image(image)
+    assert found is not None
+    own = notes / f"{found.id.partition(':')[2]}.json"
     assert own.exists()
     own.write_text("[", encoding="utf-8")
     assert launch(image)[0] == 1, "what cannot be read counts as unknown"

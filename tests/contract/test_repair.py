@@ -168,8 +168,8 @@ def test_repair_puts_back_exactly_what_is_missing(damage: str, trio: Session, en
     assert trio.files.read_record() == trio.record
     assert trio.repair()["actions"] == []
     for entry in engine.containers():
-        if "set-aside" in entry["Names"][0]:
-            engine.remove_container(entry["Id"])
+        if "set-aside" in entry.name:
+            engine.remove_container(entry.id)
     shutil.rmtree(trio.owner.state.root / "damaged", ignore_errors=True)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
-    LABEL_REPLICA,
     Engine,
     EngineError,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import Container
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import Transfer
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import replica_transfer
@@ -35,8 +35,8 @@ def alone(pair: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
     """Return the session as if main1 were all that this host has of it."""
     find = Engine.session_containers
 
-    def found(engine: Engine, labels: dict[str, str]) -> list[dict[str, Any]]:
-        return [entry for entry in find(engine, labels) if entry["Labels"][LABEL_REPLICA] == "main1"]
+    def found(engine: Engine, labels: dict[str, str]) -> list[Container]:
+        return [entry for entry in find(engine, labels) if entry.replica == "main1"]
 
     monkeypatch.setattr(Engine, "session_containers", found)
     return pair

@@ -27,8 +27,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall, folders, link
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import (
+    engine_objects,
+    firewall,
+    folders,
+    link,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ledger as ledger_file
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import output as output_files
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import state as state_files
@@ -36,6 +40,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
     Engine,
     EngineError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    Container,
+    EngineNetwork,
+    Labels,
+    read_container,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import (
@@ -181,9 +191,9 @@ class Host(Images, Jobs):
         """What of it does not answer: ``ssh``, ``state``, ``engine``, or ``disk``, which reads and writes no more."""
         self.writes_left = 0  # until the disk hangs
         self.is_heard = True  # else it does what it is told, and its answer is lost
-        self.containers: dict[str, dict[str, Any]] = {}
+        self.containers: dict[str, Container] = {}
         self.links: dict[str, tuple[str, str]] = {}
-        self.network_of: dict[str, dict[str, Any]] = {}
+        self.network_of: dict[str, EngineNetwork] = {}
         self.rules: dict[str, str] = {}
         self.uses_nftables = lambda: False
         self.images: dict[str, str] = {"busybox:latest": IMAGE, IMAGE: IMAGE}
@@ -192,21 +202,21 @@ class Host(Images, Jobs):
         self.commands: dict[str, Command] = {}
         self.runners: dict[int, Callable[[], object]] = {}
 
-    def session_containers(self, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    def session_containers(self, labels: Mapping[str, str] | None = None) -> list[Container]:
         return [
             container
             for container in self.containers.values()
-            if all(container["Labels"].get(key) == value for key, value in (labels or {}).items())
+            if all(container.labels.text(key) == value for key, value in (labels or {}).items())
         ]
 
-    def examinations(self, _prefix: str) -> list[dict[str, Any]]:
+    def examinations(self, _prefix: str) -> list[Container]:
         return []
 
-    def networks(self, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    def networks(self, labels: Mapping[str, str] | None = None) -> list[EngineNetwork]:
         return [
             network
             for network in self.network_of.values()
-            if all(network["Labels"].get(key) == value for key, value in (labels or {}).items())
+            if all(network.labels.text(key) == value for key, value in (labels or {}).items())
         ]
 
     def remove_network(self, key: str) -> None:
@@ -223,21 +233,15 @@ class Host(Images, Jobs):
 
     def connect(self, session: PlannedSession, subnets: list[str]) -> None:
         """Make what connects the replicas of a session."""
-        labels = {docker_engine.LABEL_SESSION_ID: session.id, docker_engine.LABEL_SESSION_NAME: session.name}
+        labels = {engine_objects.LABEL_SESSION_ID: session.id, engine_objects.LABEL_SESSION_NAME: session.name}
         rest()
         self.rules[session.id] = session.name
         rest()
         self.links[f"link {session.id}"] = (session.id, session.name)
         rest()
-        self.network_of[session.id] = {
-            "Id": session.id,
-            "Name": session.name,
-            "Driver": "macvlan",
-            "Labels": labels,
-            "subnets": subnets,
-        }
+        self.network_of[session.id] = EngineNetwork(session.id, session.name, "macvlan", Labels(labels), tuple(subnets))
 
-    def containers_named(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
+    def containers_named(self, names: Collection[str]) -> dict[str, Container]:
         return {name: self.containers[name] for name in names if name in self.containers}
 
     def stop_container(self, _name: str, _grace: int) -> None:
@@ -249,11 +253,11 @@ class Host(Images, Jobs):
 
     def create(self, replica: Replica, session: PlannedSession, image: str) -> None:
         labels = {
-            docker_engine.LABEL_SESSION_ID: session.id,
-            docker_engine.LABEL_SESSION_NAME: session.name,
-            docker_engine.LABEL_REPLICA: replica.name,
-            docker_engine.LABEL_CPUS: str(replica.resources.cpus),
-            docker_engine.LABEL_MEMORY: str(replica.resources.memory),
+            engine_objects.LABEL_SESSION_ID: session.id,
+            engine_objects.LABEL_SESSION_NAME: session.name,
+            engine_objects.LABEL_REPLICA: replica.name,
+            engine_objects.LABEL_CPUS: str(replica.resources.cpus),
+            engine_objects.LABEL_MEMORY: str(replica.resources.memory),
         }
         name = replica.container
         rest()
@@ -261,7 +265,7 @@ class Host(Images, Jobs):
         if image not in self.images:
             raise EngineError(f"Docker Engine has no image {image}.")
         entry = {"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": labels, "ImageID": image}
-        self.containers[name] = entry
+        self.containers[name] = read_container(entry)
 
     # ---- what it answers
 
@@ -283,17 +287,17 @@ class Host(Images, Jobs):
 
         containers = []
         for container in self.containers.values():
-            labels = container["Labels"]
-            session_id, of = labels[docker_engine.LABEL_SESSION_ID], labels[docker_engine.LABEL_SESSION_NAME]
+            labels = container.labels
+            session_id, of = labels.session_id, labels.session_name
             add(session_id, of, cluster_state.CONTAINER)
             containers.append(
                 {
-                    "name": container["Id"],
+                    "name": container.id,
                     "session_id": session_id,
                     "session_name": of,
-                    "replica": labels[docker_engine.LABEL_REPLICA],
-                    "cpus": int(labels[docker_engine.LABEL_CPUS]),
-                    "memory": int(labels[docker_engine.LABEL_MEMORY]),
+                    "replica": container.replica,
+                    "cpus": labels.number(engine_objects.LABEL_CPUS),
+                    "memory": labels.number(engine_objects.LABEL_MEMORY),
                     "devices": {},
                     "state": "running",
                     "exit_code": None,
@@ -301,12 +305,7 @@ class Host(Images, Jobs):
                 }
             )
         for network in self.networks():
-            labels = network["Labels"]
-            add(
-                labels[docker_engine.LABEL_SESSION_ID],
-                labels[docker_engine.LABEL_SESSION_NAME],
-                cluster_state.NETWORK,
-            )
+            add(network.labels.session_id, network.labels.session_name, cluster_state.NETWORK)
         for session_id, of in self.links.values():
             add(session_id, of, cluster_state.LINK)
         for session_id, of in self.rules.items():
@@ -325,7 +324,7 @@ class Host(Images, Jobs):
             capacity={"cpus": self.cpus, "memory": 8 << 30},
             containers=containers,
             objects=objects,
-            subnets=sorted(subnet for network in self.networks() for subnet in network["subnets"]),
+            subnets=sorted(subnet for network in self.networks() for subnet in network.subnets),
             images={reference: facts_of_host._image(cast(Engine, self), reference) for reference in references},
             batches=batches,
             clock=_clock().clock_gettime(0),
@@ -414,8 +413,8 @@ def stages_in_memory(
 ) -> Any:
     """Return what a host makes of a session where the engine only remembers."""
     there = {
-        container["Labels"][docker_engine.LABEL_REPLICA]
-        for container in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
+        container.replica
+        for container in context.engine.session_containers({engine_objects.LABEL_SESSION_ID: context.session.id})
     }
     place: Stage = []
     if context.lease_owner is not None:
@@ -806,14 +805,13 @@ class World:
                     newest[record.id] = record
         for host in self.hosts.values():
             for container in host.containers.values():
-                labels = container["Labels"]
-                known = newest.get(labels[docker_engine.LABEL_SESSION_ID])
+                known = newest.get(container.labels.session_id)
                 if known is None or known.plan is None or not host.is_up or host.name not in known.hosts:
                     continue
                 copy = StateDirectory(str(host.root)).session(known.id).read_record()
                 if copy is not None and copy.revision == known.revision and known.status == RUNNING:
                     places = {replica["container"]: replica["host"] for replica in known.plan["replicas"]}
-                    assert places.get(container["Id"], host.name) == host.name, container["Id"]
+                    assert places.get(container.id, host.name) == host.name, container.id
 
     def running(self) -> dict[str, dict[str, Any]]:
         """Return the sessions that run wholly: name to what they are on all hosts that carry them."""
@@ -850,11 +848,11 @@ class World:
         host = self.named(name)
         files = sorted(StateDirectory(str(host.root)).session(session_id).path.rglob("*"))
         held = LedgerFile(str(host.root)).read()[session_id]
-        labels = {docker_engine.LABEL_SESSION_ID: session_id}
+        labels = {engine_objects.LABEL_SESSION_ID: session_id}
         return (
             [path.read_bytes() for path in files if path.is_file()],
             held.to_dict(),
-            [container["Id"] for container in host.session_containers(labels)],
+            [container.id for container in host.session_containers(labels)],
         )
 
     def check_places(self) -> None:
@@ -864,8 +862,7 @@ class World:
             assert sum(reservation.claim.cpus for reservation in held) <= host.cpus, host.name
             used: Counter[str] = Counter()
             for container in host.containers.values():
-                labels = container["Labels"]
-                used[labels[docker_engine.LABEL_SESSION_ID]] += int(labels[docker_engine.LABEL_CPUS])
+                used[container.labels.session_id] += container.labels.number(engine_objects.LABEL_CPUS)
             holds: Counter[str] = Counter()
             for reservation in held:
                 holds[reservation.claim.amends or reservation.claim.session_id] += reservation.claim.cpus
@@ -874,12 +871,11 @@ class World:
 
     def places(self, name: str) -> dict[str, str]:
         """Return by container of a session the host that it is on."""
-        label = docker_engine.LABEL_SESSION_NAME
         return {
             container: host.name
             for host in self.hosts.values()
             for container, entry in host.containers.items()
-            if entry["Labels"][label] == name
+            if entry.labels.session_name == name
         }
 
     def jobs(self, name: str) -> list[str]:

@@ -17,6 +17,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     EngineError,
     ImageDenied,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    EngineInfo,
+    Image,
+    read_image,
+    read_info,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.image_stream import (
     WAIT,
     StreamError,
@@ -52,13 +58,14 @@ class Images:
     registry: dict[str, str]
     servers: dict[int, Server]
 
-    def facts(self) -> dict[str, str]:
-        return {"architecture": "x86_64"}
+    def info(self) -> EngineInfo:
+        return read_info({"Architecture": "x86_64"}, "1.45")
 
-    def inspect_image(self, name: str) -> dict[str, Any] | None:
+    def inspect_image(self, name: str) -> Image | None:
         image = self.images.get(name if ":" in name else f"{name}:latest")
         digests = [known for known, its_id in self.images.items() if its_id == image and "@" in known]
-        return None if image is None else {"Id": image, "Architecture": "amd64", "RepoDigests": digests}
+        found = {"Id": image, "Architecture": "amd64", "RepoDigests": digests}
+        return None if image is None else read_image(found)
 
     def image_names(self) -> dict[str, str]:
         return {name: image for name, image in self.images.items() if "@" not in name}

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import Container
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import (
     JobOutput,
     OutputDirectory,
@@ -35,7 +35,7 @@ class Command:
     """
 
     pid: int
-    container: dict[str, Any]
+    container: Container
     job: JobOutput
     runner: int | None = None
     ends: bool = False
@@ -46,7 +46,7 @@ class Jobs:
     """The part of a host that runs jobs. runners: by number the work of those that watch them."""
 
     root: Any
-    containers: dict[str, dict[str, Any]]
+    containers: dict[str, Container]
     commands: dict[str, Command]
     runners: dict[int, Callable[[], object]]
 
@@ -55,9 +55,9 @@ class Jobs:
         if container not in self.containers:
             raise EngineError(f"Docker Engine has no container {container}.")
         entry = self.containers[container]
-        output = OutputDirectory(str(self.root)).session(entry["Labels"][docker_engine.LABEL_SESSION_ID])
+        output = OutputDirectory(str(self.root)).session(entry.labels.session_id)
         command = Command(next(NUMBERS), entry, output.job(env[host_jobs.MARK]))
-        assert command.job.read_end(entry["Labels"][docker_engine.LABEL_REPLICA]) is None, "it has run here"
+        assert command.job.read_end(entry.replica) is None, "it has run here"
         assert not self.working(command.job.id), "it runs here"
         self.commands[f"exec {command.pid}"] = command
         NOW.prepared.append(command)
@@ -80,7 +80,7 @@ class Jobs:
         return iter(())
 
     def is_there(self, command: Command) -> bool:
-        return self.containers.get(command.container["Id"]) is command.container
+        return self.containers.get(command.container.id) is command.container
 
     def working(self, job: str) -> list[Command]:
         """Return the commands of a job that run here."""

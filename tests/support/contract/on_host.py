@@ -21,10 +21,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ssh_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
-    LABEL_REPLICA,
-    Engine,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import (
     SessionDirectory,
@@ -230,8 +227,8 @@ def things(engine: Engine) -> dict[str, Any]:
     # What an engine names by chance: one end of a container's cable, its disk, its namespace.
     chance = re.compile("(?<=^veth)[0-9a-f]{7}$|[0-9a-f]{64}|(?<=/netns/)[0-9a-f]{12}")
     return {
-        "containers": sorted(container["Names"][0] for container in engine.containers()),
-        "networks": sorted(network["Name"] for network in engine.networks()),
+        "containers": sorted(container.name for container in engine.containers()),
+        "networks": sorted(network.name for network in engine.networks()),
         "volumes": sorted(path.name for path in Path("/var/lib/docker/volumes").iterdir() if path.is_dir()),
         "links": sorted((chance.sub("", link["ifname"]), link.get("ifalias", "")) for link in links),
         "rules": rules(),
@@ -412,10 +409,9 @@ class Session:
 
     def containers(self) -> dict[str, dict[str, Any]]:
         """Return the containers of the session as the engine describes them, by replica."""
-        found = {}
-        for entry in self.owner.engine.session_containers({"cluster-compute.session-id": self.id}):
-            found[entry["Labels"][LABEL_REPLICA]] = self.owner.engine.inspect(entry["Id"]) or {}
-        return found
+        engine = self.owner.engine
+        entries = engine.session_containers({"cluster-compute.session-id": self.id})
+        return {entry.replica: engine.options_of(entry.id) or {} for entry in entries}
 
     def run_in(self, replica: str, *argv: str, user: str = "") -> str:
         """Run a program in a replica and return what it printed; it has to succeed."""

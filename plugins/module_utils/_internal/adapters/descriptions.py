@@ -13,19 +13,30 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .background import start_of
 from .engine import Engine
 from .ledger import REMOVALS, key_of
 from .state import write_file
 
-_OF_MOUNTS = ("Type", "Source", "Destination")
-FORM = 1
+FORM = 2
 """Version of the cached form. It changes with the content, so that no release reads the cache of another."""
-OWN_FILES = ("HostsPath", "HostnamePath", "ResolvConfPath")
-"""Folder where the engine keeps the files for a container's /etc (Docker Engine API, ContainerInspect)."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a check of disks needs of a container: the parts of `Inspected` by these names. start: of its process."""
+
+    id: str
+    pid: int
+    start: int | None
+    started: str
+    own_files: tuple[str, ...]
+    layer: str
+    merged: str
+    image_volumes: tuple[tuple[str, str], ...]
 
 
 class Descriptions:
@@ -34,46 +45,38 @@ class Descriptions:
     def __init__(self, engine: Engine, state_directory: str) -> None:
         self._engine = engine
         self.path = Path(REMOVALS) / f"cluster-compute-containers-{key_of(state_directory)}.json"
-        self._known: dict[str, dict[str, Any]] = {}
-        with suppress(OSError, ValueError, LookupError, TypeError):
+        self._known: dict[str, Description] = {}
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             found = json.loads(self.path.read_text(encoding="utf-8", errors="replace"))
-            self._known = dict(found["containers"]) if found["form"] == FORM else {}
+            if found["form"] == FORM:
+                self._known = {key: Description(**kept) for key, kept in found["containers"].items()}
         self._before = dict(self._known)
 
-    def of(self, container_id: str) -> dict[str, Any]:
-        """Return what a check of disks needs of a container's description; empty if it is gone.
-
-        Raises EngineError if the engine does not answer.
-        """
+    def of(self, container_id: str) -> Description | None:
+        """Return the description of a container; None if it is gone. Raises EngineError if the engine is silent."""
         kept = self._known.get(container_id)
-        if kept is not None and kept["start"] == start_of(kept["pid"]):
-            return dict(kept["description"])
+        if kept is not None and kept.start == start_of(kept.pid):
+            return kept
         found = self._engine.inspect(container_id)
         if found is None:
-            return {}
-        status = {key: found["State"].get(key) for key in ("Pid", "StartedAt")}
-        mounts = [{"Target": mount["Target"]} for mount in found["HostConfig"].get("Mounts") or []]
-        description: dict[str, Any] = {
-            **{key: found[key] for key in ("Id", *OWN_FILES)},
-            "State": status,
-            "HostConfig": {"Mounts": mounts},
-            "Mounts": [{key: mount.get(key, "") for key in _OF_MOUNTS} for mount in found["Mounts"]],
-            "GraphDriver": {"Data": (found.get("GraphDriver") or {}).get("Data")},
-        }
-        pid = status["Pid"]
-        start = start_of(pid) if pid else None
+            return None
+        start = start_of(found.pid) if found.pid else None
+        own_files = (found.hosts_file, found.hostname_file, found.resolver_file)
+        seen = (found.layer, found.merged, found.image_volumes)
+        description = Description(found.id, found.pid, start, found.started, own_files, *seen)
         self._known.pop(container_id, None)
         # If its first process has ended, another may have its number by now.
-        if start is not None and _is_of(pid, found["Id"]) and start == start_of(pid):
-            self._known[container_id] = {"pid": pid, "start": start, "description": description}
+        if start is not None and _is_of(found.pid, found.id) and start == start_of(found.pid):
+            self._known[container_id] = description
         return description
 
     def keep(self, container_ids: Iterable[str]) -> None:
         """Keep those of some containers for the next check; one that cannot be written is requested again."""
         kept = {key: self._known[key] for key in container_ids if key in self._known}
         if kept != self._before:
+            containers = {key: vars(description) for key, description in kept.items()}
             with suppress(OSError):
-                write_file(self.path, json.dumps({"form": FORM, "containers": kept}) + "\n", mode=0o600)
+                write_file(self.path, json.dumps({"form": FORM, "containers": containers}) + "\n", mode=0o600)
 
 
 def _is_of(pid: int, container_id: str) -> bool:

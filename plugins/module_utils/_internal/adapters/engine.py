@@ -19,46 +19,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.model.record import is_session_id
+from ..core.model.mounts import Volume
 from ..core.rules.images import suits
 from ..core.values.errors import SessionError
-from ..core.values.places import DIRECTORY
 from .background import started_at
 from .bounded import patience
 from .engine_api import SOCKET, Api, ApiError, Body, Response, in_path
-
-LABEL_SESSION_ID = "cluster-compute.session-id"
-LABEL_SESSION_NAME = "cluster-compute.session-name"
-LABEL_REPLICA = "cluster-compute.replica"
-LABEL_SPEC = "cluster-compute.spec"
-LABEL_CPUS = "cluster-compute.millicpus"
-LABEL_MEMORY = "cluster-compute.memory"
-LABEL_DEVICES = "cluster-compute.devices"
-LABEL_DISK = "cluster-compute.disk-size"
-"""Label of a replica that has a limit of its own for what it may write outside its mounts: bytes."""
-LABEL_VOLUME = "cluster-compute.volume"
-"""Label of a volume that sessions may mount: the id of the session that made it, or another text of its maker."""
-LABEL_RECORD = "cluster-compute.record"
-"""Label of the default network of a session: its record, from which a lost state directory is made again."""
-LABEL_CODE = "cluster-compute.record-code"
-"""Label beside a record: the code by this host's key without which the record is not trusted (`host.labels`)."""
-NO_LABELS = dict.fromkeys(
-    (
-        LABEL_SESSION_ID,
-        LABEL_SESSION_NAME,
-        LABEL_REPLICA,
-        LABEL_SPEC,
-        LABEL_CPUS,
-        LABEL_MEMORY,
-        LABEL_DEVICES,
-        LABEL_DISK,
-        LABEL_VOLUME,
-        LABEL_RECORD,
-        LABEL_CODE,
-    ),
-    "",
+from .engine_objects import (
+    LABEL_SESSION_ID,
+    NO_LABELS,
+    Container,
+    EngineInfo,
+    EngineNetwork,
+    Image,
+    Inspected,
+    read_container,
+    read_image,
+    read_info,
+    read_inspected,
+    read_network,
+    read_volume,
 )
-"""All our labels, empty. The engine adds an image's labels that a container does not set, so each is set on it."""
 
 PATIENCE = 180.0
 """Seconds that an engine may take to answer when it makes or removes parts of a session: one that was busy with two
@@ -106,43 +87,6 @@ CPU_PERIOD = 100_000
 """Microseconds; the kernel's default scheduling period, so that quota / period is the number of CPUs."""
 
 
-def devices_of(labels: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the named devices of a container, from its label: (class, names); nothing if it is malformed."""
-    try:
-        held = json.loads(labels.get(LABEL_DEVICES, "{}"))
-        return tuple(sorted((str(kind), tuple(map(str, names))) for kind, names in held.items()))
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return ()
-
-
-def session_id_of(labels: Mapping[str, str]) -> str:
-    """Return the session that labels name; nothing if they name none, or if it is not a UUID."""
-    session_id = labels.get(LABEL_SESSION_ID, "")
-    return session_id if is_session_id(session_id) else ""
-
-
-def number_of(labels: Mapping[str, str], name: str) -> int:
-    """Return the whole number in a label; 0 if there is none."""
-    text = labels.get(name, "")
-    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
-
-
-def is_replica(entry: Mapping[str, Any]) -> bool:
-    """Tell whether a listed container is a replica of a session.
-
-    Labels alone do not prove it: an image can have them, and a volume in the place of the replica's files as well. It
-    cannot have a bind mount, so what is mounted there has to be the host's folder of this session and replica.
-    """
-    session_id = session_id_of(entry["Labels"])
-    folder = f"/sessions/{session_id}/replicas/{entry['Labels'].get(LABEL_REPLICA, '')}"
-    return session_id != "" and any(
-        mount.get("Type") == "bind"
-        and mount.get("Destination") == DIRECTORY
-        and mount.get("Source", "").endswith(folder)
-        for mount in entry.get("Mounts") or ()
-    )
-
-
 def engine_start() -> float:
     """Return when this host's engine was started, in seconds of the calendar clock as it is now; 0 where unknown."""
     try:
@@ -164,6 +108,34 @@ class Entry:
     uid: int = 0
     gid: int = 0
     link: str = ""
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """How a container is attached to a network. The engine chooses an address or a MAC that is None."""
+
+    interface: str
+    address: str | None = None
+    mac: str | None = None
+
+
+@dataclass(frozen=True)
+class NetworkChoice:
+    """A network to be created, with exactly one subnet. options: of its driver. internal: without a way out."""
+
+    subnet: str
+    driver: str
+    options: Mapping[str, str]
+    internal: bool = False
+
+
+@dataclass(frozen=True)
+class _PathStatus:
+    """What is at a path in a container. link: where all its links lead, empty for what is not a link."""
+
+    path: str
+    mode: int
+    link: str
 
 
 _IS_FOLDER = 1 << 31
@@ -283,10 +255,10 @@ class Engine:
         with self._ask(what, "GET", path, query, **more) as response, _saying(what):
             return response.json()
 
-    def _find(self, what: str, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    def _find(self, what: str, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """Return the description from the engine; None if the object does not exist."""
         try:
-            return dict(self._get(what, path, query))
+            return self._get(what, path, query)
         except _Refused as error:
             if error.status == 404:
                 return None
@@ -306,50 +278,13 @@ class Engine:
         with self._ask(what, "POST", path, body=given) as response, _saying(what):
             return response.json() if response.headers.get("content-type", "").startswith("application/json") else None
 
-    def facts(self) -> dict[str, Any]:
+    def info(self) -> EngineInfo:
         """Return the engine's report of itself and its machine."""
-        return self._facts_of(self._get("describe itself", "/info"))
-
-    def _facts_of(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "version": info["ServerVersion"],
-            "api_version": _version_text(self.api_version),
-            "architecture": info["Architecture"],
-            "cpus": int(info["NCPU"]) * 1000,
-            "memory": int(info["MemTotal"]),
-            "limits_swap": bool(info.get("SwapLimit")),
-            # Engines without support for CDI devices, or without that feature switched on, have no folders for them.
-            "cdi": bool(info.get("CDISpecDirs")),
-            "remaps_users": "name=userns" in (info.get("SecurityOptions") or ()),
-            "runtimes": dict(info.get("Runtimes") or {}),
-            "default_runtime": str(info.get("DefaultRuntime") or ""),
-            "root": str(info.get("DockerRootDir") or "/var/lib/docker"),
-            # Stores of different kinds give the same image different ids.
-            "image_store": "containerd" if "containerd.snapshotter" in str(info.get("DriverStatus")) else "docker",
-        }
-
-    def details(self) -> dict[str, Any]:
-        """Return further properties of the engine: how it stores, limits and restarts, and where."""
-        info = self._get("describe itself", "/info")
-        return {
-            **self._facts_of(info),
-            "storage_driver": str(info.get("Driver")),
-            "backing": dict(info.get("DriverStatus") or []).get("Backing Filesystem", ""),
-            "cgroup": str(info.get("CgroupVersion") or "1"),
-            "live_restore": bool(info.get("LiveRestoreEnabled")),
-        }
-
-    def runtimes(self) -> dict[str, dict[str, Any]]:
-        """Return the runtimes that this engine knows, by name: path, runtimeArgs (Engine API, SystemInfo)."""
-        return dict(self._get("describe itself", "/info").get("Runtimes") or {})
-
-    def default_runtime(self) -> str:
-        """Return the name of the default runtime of containers."""
-        return str(self._get("describe itself", "/info").get("DefaultRuntime") or "")
+        return read_info(self._get("describe itself", "/info"), _version_text(self.api_version))
 
     def is_rootless(self) -> bool:
         """Tell whether this engine runs without root's rights (Engine API, SystemInfo, SecurityOptions)."""
-        return "name=rootless" in (self._get("describe itself", "/info").get("SecurityOptions") or ())
+        return "name=rootless" in self.info().options
 
     def filters_process_reads(self) -> bool:
         """Tell whether containers without SYS_PTRACE are kept from process_vm_readv(2) by the engine's own filter.
@@ -359,8 +294,7 @@ class Engine:
         """
         if self.api_version >= API_PROCESS_READS:
             return False
-        options = self._get("describe itself", "/info").get("SecurityOptions") or ()
-        return any("name=seccomp" in option for option in options)
+        return any("name=seccomp" in option for option in self.info().options)
 
     def process(self) -> int:
         """Return the process of this engine; 0 if it is not known, as for one outside of this host's container."""
@@ -395,34 +329,52 @@ class Engine:
 
     def uses_nftables(self) -> bool:
         """Tell whether this engine writes its rules with nftables instead of iptables (Engine API, SystemInfo)."""
-        if self.api_version < API_FIREWALL:
-            return False
-        backend = self._get("describe itself", "/info").get("FirewallBackend") or {}
-        return str(backend.get("Driver", "")).startswith("nftables")
+        return self.api_version >= API_FIREWALL and self.info().firewall.startswith("nftables")
 
-    def containers(self, labels: Iterable[str] = ()) -> list[dict[str, Any]]:
+    def containers(self, labels: Iterable[str] = ()) -> list[Container]:
         """Return all containers, running or not, that have all *labels*, whatever made them; sorted by name."""
-        query: dict[str, Any] = {"all": True}
-        if labels:
-            query["filters"] = {"label": list(labels)}
-        return sorted(self._get("list containers", "/containers/json", query), key=container_name)
+        return self._list(**({"label": list(labels)} if labels else {}))
 
-    def session_containers(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    def _list(self, **filters: list[str]) -> list[Container]:
+        """Return all containers that match the engine's own *filters*; sorted by name."""
+        query = {"all": True, **({"filters": filters} if filters else {})}
+        found = map(read_container, self._get("list containers", "/containers/json", query))
+        return sorted(found, key=lambda container: container.name)
+
+    def session_containers(self, labels: Mapping[str, str] | None = None) -> list[Container]:
         """Return the containers, running or not, that belong to sessions, narrowed by *labels*; sorted by name."""
         wanted = [LABEL_SESSION_ID] + [f"{name}={value}" for name, value in (labels or {}).items()]
-        return list(filter(is_replica, self.containers(wanted)))
+        return [container for container in self.containers(wanted) if container.is_replica]
 
-    def containers_named(self, names: set[str]) -> dict[str, dict[str, Any]]:
+    def containers_named(self, names: set[str]) -> dict[str, Container]:
         """Return all containers that have one of *names*, whatever made them."""
-        return {name: entry for entry in self.containers() if (name := container_name(entry)) in names}
+        return {container.name: container for container in self.containers() if container.name in names}
 
-    def inspect(self, container: str) -> dict[str, Any] | None:
+    def inspect(self, container: str) -> Inspected | None:
         """Return the container's full description, or None if there is none."""
+        found = self.options_of(container)
+        return None if found is None else read_inspected(found)
+
+    def require(self, container: str) -> Inspected:
+        """Return the container's full description. Raises EngineError if there is none."""
+        found = self.inspect(container)
+        if found is None:
+            raise EngineError(f"The container {container} does not exist any more.")
+        return found
+
+    def options_of(self, container: str) -> Any:
+        """Return the same as it is, to be compared with what was asked for at its creation."""
         return self._find(f"inspect the container {container}", f"/containers/{in_path(container)}/json")
 
-    def inspect_image(self, reference: str) -> dict[str, Any] | None:
+    def pid_of(self, container: str) -> int:
+        """Return the container's first process on the host; 0 if it does not run."""
+        found = self.inspect(container)
+        return 0 if found is None else found.pid
+
+    def inspect_image(self, reference: str) -> Image | None:
         """Return the image's description, or None if this engine does not have it."""
-        return self._find(f"inspect the image {reference}", f"/images/{in_path(reference)}/json")
+        found = self._find(f"inspect the image {reference}", f"/images/{in_path(reference)}/json")
+        return None if found is None else read_image(found)
 
     def resolve_image(self, reference: str, login: Login | None) -> str:
         """Return the digest that the registry has by this name now.
@@ -432,11 +384,11 @@ class Engine:
         what = f"ask the registry for the image {reference}"
         return str(self._in_registry(what, reference, login)["Descriptor"]["digest"])
 
-    def _in_registry(self, what: str, reference: str, login: Login | None) -> dict[str, Any]:
+    def _in_registry(self, what: str, reference: str, login: Login | None) -> Any:
         """Return what a registry has by a name: Descriptor, Platforms (Docker Engine API, DistributionInspect)."""
         with _asking_registry(login):
             headers = self._registry_headers(what, reference, login)
-            return dict(self._get(what, f"/distribution/{in_path(reference)}/json", headers=headers))
+            return self._get(what, f"/distribution/{in_path(reference)}/json", headers=headers)
 
     def pull_image(self, reference: str, login: Login | None = None) -> int:
         """Pull the image *reference*, a tag or a digest, and return how many bytes came.
@@ -461,7 +413,7 @@ class Engine:
         """
         try:
             found = self._in_registry("ask again", reference, login)
-            machine = str(self.facts()["architecture"])
+            machine = self.info().architecture
         except EngineError as error:
             return isinstance(error, ImageDenied)
         known = [str(platform.get("architecture")) for platform in found.get("Platforms") or ()]
@@ -550,30 +502,22 @@ class Engine:
         """Take a name from an image, and remove it if that was the last one; gone already is fine."""
         self._remove(f"remove the image {name}", f"/images/{in_path(name)}")
 
-    def networks(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    def networks(self, labels: Mapping[str, str] | None = None) -> list[EngineNetwork]:
         """Return the engine's networks; with *labels* only those that have them; sorted by name."""
         query = {"filters": {"label": [f"{name}={value}" for name, value in labels.items()]}} if labels else None
-        return sorted(self._get("list networks", "/networks", query), key=lambda network: network["Name"])
+        return sorted(map(read_network, self._get("list networks", "/networks", query)), key=lambda found: found.name)
 
-    def create_network(
-        self,
-        name: str,
-        subnet: str,
-        labels: dict[str, str],
-        driver: str,
-        options: Mapping[str, str] | None = None,
-        internal: bool = False,
-    ) -> None:
-        """Create a network with exactly one subnet."""
+    def create_network(self, name: str, choice: NetworkChoice, labels: Mapping[str, str]) -> None:
+        """Create a network."""
         self._post(
-            f"create the network {name} ({subnet})",
+            f"create the network {name} ({choice.subnet})",
             "/networks/create",
             {
                 "Name": name,
-                "Driver": driver,
-                "Options": options,
-                "IPAM": {"Driver": "default", "Config": [{"Subnet": subnet}]},
-                "Internal": internal,
+                "Driver": choice.driver,
+                "Options": choice.options,
+                "IPAM": {"Driver": "default", "Config": [{"Subnet": choice.subnet}]},
+                "Internal": choice.internal,
                 "Labels": labels,
                 "CheckDuplicate": True,  # engines from API 1.44 on do so by default
             },
@@ -599,14 +543,10 @@ class Engine:
                 "it counts containers on it that are gone."
             ) from error
 
-    def volume(self, name: str) -> dict[str, Any] | None:
-        """Return driver and options of a volume, and the maker in its label; None if there is no volume."""
+    def volume(self, name: str) -> Volume | None:
+        """Return the volume's description; None if there is no volume."""
         found = self._find(f"inspect the volume {name}", f"/volumes/{in_path(name)}")
-        return found and {
-            "driver": found["Driver"],
-            "options": dict(found.get("Options") or {}),
-            "maker": (found.get("Labels") or {}).get(LABEL_VOLUME),
-        }
+        return None if found is None else read_volume(found)
 
     def create_volume(self, name: str, driver: str, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
         """Create a volume; an existing one is left as it is."""
@@ -621,22 +561,23 @@ class Engine:
         """Remove an unused volume; one that is in use, or gone already, is left as it is."""
         self._remove(f"remove the volume {name}", f"/volumes/{in_path(name)}", None, 409)
 
-    def create_container(self, name: str, body: dict[str, Any], endpoints: dict[str, dict[str, Any]]) -> str:
-        """Create a container attached to *endpoints* (network name to endpoint settings, the first is its default).
+    def create_container(self, name: str, body: Mapping[str, Any], attachments: Mapping[str, Attachment]) -> str:
+        """Create a container with *attachments* to networks by name, the first of which is its default.
 
         Engines before API 1.44 accept one endpoint at creation; the others are connected before anything starts.
         Returns the container's id. Nothing is left behind if a step fails.
         """
-        first = next(iter(endpoints))
-        at_once = endpoints if self.api_version >= API_ENDPOINT_MAC else {first: endpoints[first]}
-        body = {**body, "NetworkingConfig": {"EndpointsConfig": at_once}}
-        body["HostConfig"] = {**body["HostConfig"], "NetworkMode": first}
-        made = self._post(f"create the container {name}", f"/containers/create?name={in_path(name)}", body)
-        container = str(made["Id"])
+        first = next(iter(attachments))
+        at_once = [*attachments] if self.api_version >= API_ENDPOINT_MAC else [first]
+        settings = {network: self._endpoint(attachments[network]) for network in at_once}
+        host = {**body["HostConfig"], "NetworkMode": first}
+        container = self.create_alone(
+            name, {**body, "HostConfig": host, "NetworkingConfig": {"EndpointsConfig": settings}}
+        )
         try:
-            for network, settings in endpoints.items():
+            for network, attachment in attachments.items():
                 if network not in at_once:
-                    self.connect_container(container, network, settings)
+                    self.connect_container(container, network, attachment)
         except EngineError:
             self.remove_container(container)
             raise
@@ -646,20 +587,20 @@ class Engine:
         """Create a container that is on none of the engine's networks; return its id."""
         return str(self._post(f"create the container {name}", f"/containers/create?name={in_path(name)}", body)["Id"])
 
-    def endpoint(self, interface: str, address: str | None = None, mac: str | None = None) -> dict[str, Any]:
+    def _endpoint(self, attachment: Attachment) -> dict[str, object]:
         """Return endpoint settings in the form for this engine: address, MAC and, if supported, interface name."""
-        settings: dict[str, Any] = {}
-        if address is not None:
-            settings["IPAMConfig"] = {"IPv4Address": address}
-        if mac is not None and self.api_version >= API_ENDPOINT_MAC:
-            settings["MacAddress"] = mac
+        settings: dict[str, object] = {}
+        if attachment.address is not None:
+            settings["IPAMConfig"] = {"IPv4Address": attachment.address}
+        if attachment.mac is not None and self.api_version >= API_ENDPOINT_MAC:
+            settings["MacAddress"] = attachment.mac
         if self.api_version >= API_ENDPOINT_IFNAME:
-            settings["DriverOpts"] = {OPTION_IFNAME: interface}
+            settings["DriverOpts"] = {OPTION_IFNAME: attachment.interface}
         return settings
 
-    def connect_container(self, container: str, network: str, settings: dict[str, Any]) -> None:
-        """Attach a container to a network with endpoint *settings* (Docker Engine API, NetworkConnect)."""
-        body = {"Container": container, "EndpointConfig": settings}
+    def connect_container(self, container: str, network: str, attachment: Attachment) -> None:
+        """Attach a container to a network (Docker Engine API, NetworkConnect)."""
+        body = {"Container": container, "EndpointConfig": self._endpoint(attachment)}
         what = f"connect the container {container} to the network {network}"
         self._post(what, f"/networks/{in_path(network)}/connect", body)
 
@@ -703,11 +644,10 @@ class Engine:
         finally:
             self.remove_container(container)
 
-    def examinations(self, prefix: str) -> list[dict[str, Any]]:
+    def examinations(self, prefix: str) -> list[Container]:
         """Return the containers of `image_files` whose names begin like this, left behind by a run that was stopped."""
-        query = {"all": True, "filters": {"name": [prefix], "status": ["created"]}}
-        found = self._get("list containers", "/containers/json", query)
-        return [entry for entry in found if container_name(entry).startswith(prefix)]
+        found = self._list(name=[prefix], status=["created"])
+        return [container for container in found if container.name.startswith(prefix)]
 
     def remove_container(self, container: str) -> None:
         """Remove a container with its anonymous volumes; named volumes and data folders stay. Gone already is fine."""
@@ -734,7 +674,7 @@ class Engine:
         fill the host's memory.
         """
         found = self._status(container, path)
-        return None if found is None else self._content(container, found["path"])[1]
+        return None if found is None else self._content(container, found.path)[1]
 
     def _content(self, container: str, path: str) -> tuple[str, str | None]:
         """Return the content of *path*, a link not followed: the target of a link, and the text of a file."""
@@ -765,7 +705,7 @@ class Engine:
     def link_at(self, container: str, path: str) -> str:
         """Return the target of the symbolic link at *path* in a container that need not run; empty if there is none."""
         found = self._look(container, path)
-        return self._content(container, path)[0] if found and found["linkTarget"] else ""
+        return self._content(container, path)[0] if found and found.link else ""
 
     def unpack(self, container: str, entries: Iterable[Entry]) -> None:
         """Make files and folders in a container that need not run; folders on the way are made, too."""
@@ -789,18 +729,15 @@ class Engine:
     def is_folder(self, container: str, path: str) -> bool | None:
         """Tell whether *path* is a folder itself, not a link to one, in a container; None if nothing is there."""
         status = self._look(container, path)
-        return None if status is None else bool(status["mode"] & _IS_FOLDER)
+        return None if status is None else bool(status.mode & _IS_FOLDER)
 
-    def _status(self, container: str, path: str) -> dict[str, Any] | None:
-        """Return the engine's report of *path*, with the path that its links lead to; None if that does not exist."""
-        target = path
+    def _status(self, container: str, path: str) -> _PathStatus | None:
+        """Return the engine's report of what *path* leads to, by links or not; None if that does not exist."""
         status = self._look(container, path)
-        if status and status["linkTarget"]:  # where all its links lead, but not whether anything is there
-            target = status["linkTarget"]
-            status = self._look(container, target)
-        return {**status, "path": target} if status else None
+        # The engine reports where links lead, but not whether anything is there.
+        return self._look(container, status.link) if status and status.link else status
 
-    def _look(self, container: str, path: str) -> dict[str, Any] | None:
+    def _look(self, container: str, path: str) -> _PathStatus | None:
         """Return the engine's report of *path*, a link not followed; None if nothing is there."""
         import base64
 
@@ -808,7 +745,8 @@ class Engine:
         try:
             query = {"path": path}
             with self._ask(what, "HEAD", f"/containers/{in_path(container)}/archive", query) as response:
-                return dict(json.loads(base64.b64decode(response.headers["x-docker-container-path-stat"])))
+                found = json.loads(base64.b64decode(response.headers["x-docker-container-path-stat"]))
+                return _PathStatus(path, int(found["mode"]), str(found["linkTarget"]))
         except _Refused as error:
             if error.status == 404:
                 return None
@@ -924,12 +862,6 @@ class Engine:
         """Return whether a command runs, its process on the host, and its exit code if it has ended."""
         state = self._get("look at a command", f"/exec/{in_path(command)}/json")
         return bool(state["Running"]), int(state.get("Pid") or 0), state.get("ExitCode")
-
-
-def container_name(entry: dict[str, Any]) -> str:
-    """Return the name of a container from its entry in a list."""
-    # A container that is being removed has no name any more.
-    return str((entry.get("Names") or [""])[0]).lstrip("/")
 
 
 def _name_and_tag(reference: str) -> tuple[str, str]:

@@ -18,8 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..adapters import engine as docker_engine
+from ..adapters import engine_objects
 from ..adapters.engine import Engine
+from ..adapters.engine_objects import Inspected
 from ..adapters.listeners import listens, taken_ports
 from ..adapters.output import JobOutput, OutputDirectory
 from ..adapters.state import SessionDirectory, StateDirectory, make_directory, write_file
@@ -60,7 +61,7 @@ def open_app(
         if found and job and jobs.is_running(job):
             made, changed = found, False
         else:
-            way = _way(container["Id"], app)
+            way = _way(container.id, app)
             if check_mode:
                 return {"changed": True, "way": encode(way)}
             if job:
@@ -99,12 +100,12 @@ def _close(state: StateDirectory, session_id: str, name: str) -> None:
     directory.forget_app(name)
 
 
-def _container(session_id: str) -> dict[str, Any]:
+def _container(session_id: str) -> Inspected:
     """Return the running main1 of a session. Raises AppError."""
-    wanted = {docker_engine.LABEL_SESSION_ID: session_id, docker_engine.LABEL_REPLICA: MAIN}
+    wanted = {engine_objects.LABEL_SESSION_ID: session_id, engine_objects.LABEL_REPLICA: MAIN}
     engine = Engine.connect()
-    found = [entry for entry in engine.session_containers(wanted) if entry["State"] == "running"]
-    inspected = engine.inspect(found[0]["Id"]) if found else None
+    found = [entry for entry in engine.session_containers(wanted) if entry.runs]
+    inspected = engine.inspect(found[0].id) if found else None
     if inspected is None:
         raise AppError(f"{MAIN} does not run on this host. Run the repair playbook.")
     return inspected
@@ -134,7 +135,7 @@ def _way(container: str, app: AppRequest) -> Way:
 
 
 def _start(
-    state: StateDirectory, session_id: str, host: str, app: AppRequest, container: dict[str, Any], size: int
+    state: StateDirectory, session_id: str, host: str, app: AppRequest, container: Inspected, size: int
 ) -> dict[str, Any]:
     """Start an app in the chosen way, and return its data."""
     (way,) = app.ways
@@ -142,7 +143,7 @@ def _start(
     owner = directory.read_owner(MAIN)
     if owner is None:
         raise AppError(f"This host does not know the user of {MAIN}. Run the repair playbook.")
-    taken = taken_ports(container["State"]["Pid"])
+    taken = taken_ports(container.pid)
     made: dict[str, Any] = {
         "job": secrets.token_hex(6),
         "port": secrets.choice([port for port in PORTS if port not in taken]),
@@ -182,13 +183,13 @@ def _await(
     session_id: str,
     name: str,
     made: dict[str, Any],
-    container: dict[str, Any],
+    container: Inspected,
     seconds: float,
 ) -> None:
     """Wait until an app listens. If it ends before or does not listen, it is closed and AppError is raised."""
     job = _job(state, session_id, made)
     deadline = time.monotonic() + seconds
-    while not listens(container["State"]["Pid"], ADDRESS, made["port"]):
+    while not listens(container.pid, ADDRESS, made["port"]):
         is_running = jobs.is_running(job)
         if is_running and time.monotonic() < deadline:
             time.sleep(LOOK)

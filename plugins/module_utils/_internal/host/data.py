@@ -19,13 +19,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..adapters import engine as docker_engine
-from ..adapters import folders
+from ..adapters import engine_objects, folders
 from ..adapters.bounded import bounded
 from ..adapters.engine import Engine
 from ..adapters.folders import FolderError
 from ..adapters.state import SessionDirectory
-from ..core.model.mounts import LOCAL_DRIVER
+from ..core.model.mounts import LOCAL_DRIVER, Volume
 from ..core.model.record import PREPARING, Record
 from ..core.rules.data import LOCAL_HINT, READS, WRITES, volume_conflict
 from ..core.values.errors import SessionError
@@ -228,7 +227,7 @@ class SessionData:
                 steps.append(Step("create", "volume", name, make, undo, after=mount["driver_options"]))
         return steps
 
-    def _refuse(self, name: str, mount: Mount, found: dict[str, Any] | None) -> None:
+    def _refuse(self, name: str, mount: Mount, found: Volume | None) -> None:
         why = volume_conflict(mount, found)
         if why:
             raise FolderError(f"There is a volume {name} on {self.host} already: {why}")
@@ -236,12 +235,12 @@ class SessionData:
     def _make_volume(self, engine: Engine, name: str, mount: Mount) -> None:
         if self.is_new:
             self._mark_made("volumes", name)
-        label = {docker_engine.LABEL_VOLUME: self.session_id}
+        label = {engine_objects.LABEL_VOLUME: self.session_id}
         engine.create_volume(name, mount["driver"], mount["driver_options"], label)
         # The engine accepts a volume that another process has created at this moment.
         found = engine.volume(name)
         self._refuse(name, mount, found)
-        if found and found["maker"] == self.session_id and (mount["owner"] or mount["mode"]):
+        if found and found.maker == self.session_id and (mount["owner"] or mount["mode"]):
             place = engine.volume_place(name)
             uid, gid = (mount["owner"] or "0:0").split(":")
             os.chown(place, int(uid), int(gid))
@@ -338,7 +337,7 @@ def removal_steps(
 def _remove_volume(engine: Engine, name: str, session_id: str) -> None:
     """Remove a volume that a session has created. Other volumes are not changed."""
     found = engine.volume(name)
-    if found is not None and found["maker"] == session_id:
+    if found is not None and found.maker == session_id:
         engine.remove_volume(name)
 
 
@@ -368,7 +367,7 @@ def _is_empty(engine: Engine, name: str) -> bool:
     A volume that the engine mounts from elsewhere when a container starts is an empty directory until then.
     """
     found = engine.volume(name)
-    if found is None or found["driver"] != LOCAL_DRIVER:
+    if found is None or found.driver != LOCAL_DRIVER:
         return False
     place = engine.volume_place(name)
     return os.path.isdir(place) and not os.listdir(place)

@@ -15,9 +15,9 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ..adapters.engine import RUNTIME
+from ..adapters.engine_objects import Runtime
 
 SCRIPT = Path("/usr/local/lib/cluster-compute/runtime")
 _PLAIN = "runc"
@@ -26,7 +26,7 @@ _LAST_LINE = re.compile(r'^exec (.+) "\$@"$', re.MULTILINE)
 """End of the script, in this release and earlier ones: the runtime that it executes."""
 
 
-def stale(known: Mapping[str, Mapping[str, Any]], default: str) -> str:
+def stale(known: Mapping[str, Runtime], default: str) -> str:
     """Return why replicas start with another runtime than the default. Empty if they use the same one.
 
     known, default: runtimes of this host's engine, and the name of its default. The script names the runtime for which
@@ -39,7 +39,7 @@ def stale(known: Mapping[str, Mapping[str, Any]], default: str) -> str:
     if RUNTIME not in known or made_for is None:
         return ""
     plain = default_of(known, default)
-    now = [str(plain["path"]), *(plain.get("runtimeArgs") or ())] if plain.get("path") else [default]
+    now = [plain.path, *plain.arguments] if plain.path else [default]
     if _resolved(now) == _resolved(shlex.split(made_for[1])):
         return ""
     return (
@@ -54,6 +54,6 @@ def _resolved(command: list[str]) -> list[str]:
     return [os.path.realpath(shutil.which(command[0], path=_PATH) or command[0]), *command[1:]]
 
 
-def default_of(known: Mapping[str, Mapping[str, Any]], default: str) -> Mapping[str, Any]:
+def default_of(known: Mapping[str, Runtime], default: str) -> Runtime:
     """Return the default runtime of containers. Our entry comes before the engine's own."""
-    return known.get(_PLAIN if default == RUNTIME else default, {})
+    return known.get(_PLAIN if default == RUNTIME else default, Runtime(""))

@@ -22,9 +22,9 @@ from functools import cache, partial
 from typing import Any
 
 from ..adapters import disk_use, folders, machine
-from ..adapters import engine as docker_engine
-from ..adapters.descriptions import OWN_FILES, Descriptions
+from ..adapters.descriptions import Description, Descriptions
 from ..adapters.engine import Engine
+from ..adapters.engine_objects import LABEL_DISK, Container
 from ..adapters.state import StateDirectory
 from ..core.rules.disk import INODES, Space, Use, engine_limits, is_short, to_stop
 from ..core.values.errors import SessionError, message_of
@@ -47,9 +47,8 @@ class DiskError(SessionError):
 
 def is_limited(engine: Engine) -> bool:
     """Return whether this engine itself can limit how much a container writes."""
-    details = engine.details()
-    mount = folders.mount_of(os.path.realpath(details["root"]))
-    return engine_limits(details["storage_driver"], details["backing"], mount.details)
+    info = engine.info()
+    return engine_limits(info.storage_driver, info.backing, folders.mount_of(os.path.realpath(info.root)).details)
 
 
 def enforce_limits(
@@ -60,7 +59,7 @@ def enforce_limits(
     measure: returns the size and free space of a path's file system (`machine.disk`). Raises EngineError if the engine
     does not answer, and OSError if the state directory does not exist.
     """
-    root = engine.details()["root"]
+    root = engine.info().root
     running = _running_replicas(engine, state, root, check_mode)
     paths = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
     # By device number, as several paths may be on the same device.
@@ -98,11 +97,12 @@ class _FileSystems:
 
 def _running_replicas(engine: Engine, state: StateDirectory, root: str, check_mode: bool) -> dict[str, _Replica]:
     """Return the running replicas of this host by their containers. root: the engine's directory."""
-    entries = [entry for entry in engine.session_containers() if entry["State"] == "running"]
+    entries = [entry for entry in engine.session_containers() if entry.runs]
     descriptions = Descriptions(engine, str(state.root))
-    found = [_Replica(engine, state, entry, root, descriptions.of(entry["Id"])) for entry in entries]
+    described = [(entry, descriptions.of(entry.id)) for entry in entries]
+    found = [_Replica(engine, state, entry, root, description) for entry, description in described if description]
     if not check_mode:
-        descriptions.keep(entry["Id"] for entry in entries)
+        descriptions.keep(entry.id for entry in entries)
     return {replica.container: replica for replica in found if replica.runs}
 
 
@@ -138,26 +138,20 @@ class _Replica:
     """A replica's container, and where on this host it writes. root: the engine's directory."""
 
     def __init__(
-        self,
-        engine: Engine,
-        state: StateDirectory,
-        entry: Mapping[str, Any],
-        root: str,
-        description: Mapping[str, Any],
+        self, engine: Engine, state: StateDirectory, entry: Container, root: str, description: Description
     ) -> None:
         self.engine = engine
-        self.container = docker_engine.container_name(dict(entry))
-        self.labels = entry["Labels"]
-        self.name = self.labels.get(docker_engine.LABEL_REPLICA, "")
-        self.directory = state.session(self.labels[docker_engine.LABEL_SESSION_ID])
+        self.container = entry.name
+        self.labels = entry.labels
+        self.name = entry.replica
+        self.directory = state.session(entry.labels.session_id)
         self.description = description
-        self.status = self.description.get("State") or {}
         self.folders: list[str] = []
-        self.volumes: list[str] = []
+        self.volumes = [path for path, _place in description.image_volumes]
         self.has_more = False
         self.uncounted: list[str] = []
         self.work = 0.0
-        self.runs = bool(self.status.get("Pid"))
+        self.runs = bool(description.pid)
         if self.runs:
             try:
                 self.folders = self._folders(root)
@@ -165,28 +159,20 @@ class _Replica:
                 self.runs = False  # it has ended just now
 
     def _folders(self, root: str) -> list[str]:
-        """Return its writable layer and the volumes of its image, and store the paths of the volumes inside."""
-        wanted = {mount["Target"] for mount in self.description["HostConfig"].get("Mounts") or []}
-        layer = ((self.description.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir") or self._layer(root)
-        volumes = [
-            mount
-            for mount in self.description["Mounts"]
-            if mount["Type"] == "volume" and mount["Destination"] not in wanted
-        ]
-        self.volumes = [mount["Destination"] for mount in volumes]
-        return [layer] * bool(layer) + [mount["Source"] for mount in volumes]
+        """Return its writable layer and the volumes of its image."""
+        layer = self.description.layer or self._layer(root)
+        return [layer] * bool(layer) + [place for _path, place in self.description.image_volumes]
 
     def _layer(self, root: str) -> str:
         """Return the writable layer from the kernel, for engines that do not report it. Empty if there is none."""
-        mounts = [mount for mount in folders.mounted(self.status["Pid"]) if mount.point == "/"]
+        mounts = [mount for mount in folders.mounted(self.description.pid) if mount.point == "/"]
         found = [detail for mount in mounts for detail in mount.details if detail.startswith("upperdir=")]
         # With very many layers, an engine names each one relative to their common directory.
         return os.path.join(root, "overlay2", found[0][len("upperdir=") :]) if found else ""
 
     def devices(self) -> Iterator[int]:
         """Return the devices of files outside its mounts, as the replica sees them. It may have changed its root."""
-        merged = ((self.description.get("GraphDriver") or {}).get("Data") or {}).get("MergedDir")
-        for place in filter(None, (merged, f"/proc/{self.status['Pid']}/root")):
+        for place in filter(None, (self.description.merged, f"/proc/{self.description.pid}/root")):
             with suppress(OSError):
                 yield os.stat(place).st_dev
 
@@ -195,20 +181,20 @@ class _Replica:
 
         members: returns the processes of each container, by its id.
         """
-        limit = docker_engine.number_of(self.labels, docker_engine.LABEL_DISK) or None
+        limit = self.labels.number(LABEL_DISK) or None
         if limit is not None and not self.folders:
             raise DiskError(f"its path on this host is not known, so its limit of {limit} bytes is not enforced")
         taken: dict[str, int] = {}
         largest = self._add_own_files(taken, systems)
         if self.folders and (systems.short or limit is not None):
             self._add_folders(taken, systems)
-            self._add_held_open(taken, systems, members().get(self.description["Id"], ()))
+            self._add_held_open(taken, systems, members().get(self.description.id, ()))
         return Use(self.container, limit, taken, largest, self.work)
 
     def _add_own_files(self, taken: dict[str, int], systems: _FileSystems) -> int:
         """Add the files in its ``/etc`` that are not in its layer, and return the size of the largest."""
         largest = 0
-        for path in {*(self.description[key] for key in OWN_FILES), str(self.directory.hosts_file(self.name))}:
+        for path in {*self.description.own_files, str(self.directory.hosts_file(self.name))}:
             try:
                 found = os.lstat(path)
             except OSError:
@@ -247,7 +233,7 @@ class _Replica:
         the replica do not count, except on volumes of its image. Shared memory also looks like a removed file
         (memfd_create(2), shmget(2)), on a device that is not in *disks*.
         """
-        points = sorted((mount.point for mount in folders.mounted(self.status["Pid"])), key=len, reverse=True)
+        points = sorted((mount.point for mount in folders.mounted(self.description.pid)), key=len, reverse=True)
         found: dict[tuple[int, int], int] = {}
         deadline = time.monotonic() + HELD_SECONDS
         for place in (f"/proc/{pid}/{kind}" for pid in processes for kind in ("fd", "map_files")):
@@ -277,7 +263,7 @@ class _Replica:
         """Record why, and stop it at once, even if nothing can be recorded. It continues to write until then."""
         unwritten = ""
         try:
-            self.directory.write_stop(self.name, {"started": self.status["StartedAt"], "reason": reason})
+            self.directory.write_stop(self.name, {"started": self.description.started, "reason": reason})
         except OSError as error:
             unwritten = message_of(error)
         self.engine.stop_container(self.container, 0)

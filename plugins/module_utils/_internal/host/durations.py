@@ -21,11 +21,10 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
-from ..adapters import engine as docker_engine
 from ..adapters.background import parent_of, start_of
 from ..adapters.engine import PATIENCE, Engine
+from ..adapters.engine_objects import LABEL_SESSION_ID, Container
 from ..adapters.ledger import LedgerFile, boot_id
 from ..adapters.state import SessionDirectory, StateDirectory, write_file
 from ..core.model.claims import COMMITTED
@@ -149,8 +148,8 @@ class _Part:
         self.clock = clock
         self.directory = state.session(record.id)
         self.limits: Limits = limits_of(record.request)
-        wanted = {docker_engine.LABEL_SESSION_ID: record.id}
-        self.containers = [entry for entry in engine.session_containers(wanted) if entry["State"] == "running"]
+        wanted = {LABEL_SESSION_ID: record.id}
+        self.containers = [entry for entry in engine.session_containers(wanted) if entry.runs]
 
     def keep_time(self, check_mode: bool, done: list[str], warnings: list[str]) -> None:
         """Store its time, warn its programs, and end it if its time is over. done, warnings: get more."""
@@ -178,12 +177,12 @@ class _Part:
         sample = Sample(boot_id(), now, started, replicas if is_watched else None, in_use)
         return rules.after_look(_read(self.directory), sample)
 
-    def _measure(self, is_watched: bool, entry: Mapping[str, Any]) -> tuple[str, int, Counters | None]:
+    def _measure(self, is_watched: bool, entry: Container) -> tuple[str, int, Counters | None]:
         """Return the name of a replica, its first process (0 if it has ended), and its use so far."""
-        pid = int(((self.engine.inspect(entry["Id"]) or {}).get("State") or {}).get("Pid") or 0)
-        used = self.engine.consumption(entry["Id"]) if is_watched and pid else None
+        pid = self.engine.pid_of(entry.id)
+        used = self.engine.consumption(entry.id) if is_watched and pid else None
         counters = Counters(used[0] / 1e9, float(_traffic(pid))) if used is not None else None
-        return entry["Labels"].get(docker_engine.LABEL_REPLICA, ""), pid, counters
+        return entry.replica, pid, counters
 
     def _is_in_use(self) -> bool:
         """Return whether a job or an app runs here, or a user is logged in."""
@@ -195,7 +194,7 @@ class _Part:
 
     def _processes(self) -> Iterator[int]:
         for entry in self.containers:
-            yield from self.members().get(entry["Id"], ())
+            yield from self.members().get(entry.id, ())
 
     def warn(self, times: Times, check_mode: bool) -> tuple[list[str], Times]:
         """Notify programs that the end is near, or no longer is. Return what was done, and the current state."""

@@ -24,6 +24,7 @@ from typing import Any
 
 from ..adapters import first_address
 from ..adapters.engine import ENGINE_PID, RUNTIME, Engine
+from ..adapters.engine_objects import Runtime
 from ..adapters.state import file_differs, write_file
 from ..core.values.errors import SessionError
 from . import engine_settings
@@ -71,7 +72,7 @@ def present_stages(engine: Engine) -> list[Stage]:
     settings = _settings_file(engine)
     found = _read(settings)
     entries = found.get("runtimes", {})
-    if entries.get(RUNTIME) == {"path": str(SCRIPT)} and engine.runtimes().get(RUNTIME, {}).get("path") == str(SCRIPT):
+    if entries.get(RUNTIME) == {"path": str(SCRIPT)} and engine.info().runtimes.get(RUNTIME) == Runtime(str(SCRIPT)):
         return stages
     wanted = {**found, "runtimes": {**entries, RUNTIME: {"path": str(SCRIPT)}}}
     return [*stages, [_settings_step(engine, settings, wanted)]]
@@ -86,7 +87,7 @@ def absent_stages(engine: Engine) -> list[Stage]:
             f"{', '.join(users)}. Tear their sessions down first."
         )
     stages: list[Stage] = []
-    if RUNTIME not in engine.runtimes() and not engine.process():
+    if RUNTIME not in engine.info().runtimes and not engine.process():
         return stages  # an engine without the entry, which cannot be identified
     settings = _settings_file(engine)
     found = _read(settings)
@@ -100,7 +101,7 @@ def absent_stages(engine: Engine) -> list[Stage]:
 
 def lost(engine: Engine) -> str:
     """Return which containers cannot start because the engine has lost the entry. Empty if there are none."""
-    if RUNTIME in engine.runtimes():
+    if RUNTIME in engine.info().runtimes:
         return ""
     users = _users(engine)
     if not users:
@@ -111,24 +112,24 @@ def lost(engine: Engine) -> str:
 def _users(engine: Engine) -> list[str]:
     """Return the names of the containers of sessions that the engine's entry starts."""
     return sorted(
-        found["Name"].lstrip("/")
+        entry.name
         for entry in engine.session_containers()
-        if (found := engine.inspect(entry["Id"])) and found["HostConfig"].get("Runtime") == RUNTIME
+        if (found := engine.inspect(entry.id)) and found.runtime == RUNTIME
     )
 
 
 def _script(engine: Engine) -> str:
     """Return the script for the default runtime of this engine."""
-    known, default = engine.runtimes(), engine.default_runtime()
-    plain = default_of(known, default)
-    if not plain.get("path"):
+    info = engine.info()
+    plain = default_of(info.runtimes, info.default_runtime)
+    if not plain.path:
         raise RuntimeEntryError(
-            f"The engine's default runtime {default!r} is not a program with the OCI command line, so replicas "
-            "cannot be started through it with their session's address first. Set default-runtime to one with a path "
-            "(runc), or prepare_hosts_engine_runtime=false for this host."
+            f"The engine's default runtime {info.default_runtime!r} is not a program with the OCI command line, so "
+            "replicas cannot be started through it with their session's address first. Set default-runtime to one "
+            "with a path (runc), or prepare_hosts_engine_runtime=false for this host."
         )
-    command = shlex.join([plain["path"], *(plain.get("runtimeArgs") or ())])
-    return _TEXT.format(plain=plain["path"], python=shlex.quote(interpreter()), program=PROGRAM, runtime=command)
+    command = shlex.join([plain.path, *plain.arguments])
+    return _TEXT.format(plain=plain.path, python=shlex.quote(interpreter()), program=PROGRAM, runtime=command)
 
 
 def _write_step(path: Path, text: str, mode: int) -> Step:
@@ -177,7 +178,7 @@ def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[s
     is_wanted = RUNTIME in (wanted.get("runtimes") or {})
     os.kill(process, signal.SIGHUP)
     deadline = time.monotonic() + _RELOAD_SECONDS
-    while (RUNTIME in engine.runtimes()) != is_wanted:
+    while (RUNTIME in engine.info().runtimes) != is_wanted:
         if time.monotonic() > deadline:
             if old is None:
                 path.unlink()

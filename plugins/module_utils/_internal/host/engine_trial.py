@@ -19,7 +19,8 @@ from pathlib import Path
 
 from ..adapters import firewall, link
 from ..adapters.bounded import holding
-from ..adapters.engine import NO_LABELS, RUNTIME, Engine, EngineError, container_name
+from ..adapters.engine import RUNTIME, Engine, EngineError
+from ..adapters.engine_objects import NO_LABELS
 from ..adapters.ledger import take_lock
 from ..core.model.answers import sentence
 from ..core.values import places
@@ -124,8 +125,7 @@ def _try_engine() -> None:
 
 def _clear(engine: Engine, check_mode: bool = False) -> list[str]:
     """Remove everything that a test creates, except what the engine is already removing. Return the names."""
-    containers = {container_name(entry): entry["Id"] for entry in engine.containers()}
-    containers = {name: container for name, container in containers.items() if name.startswith(PREFIX)}
+    containers = {entry.name: entry.id for entry in engine.containers() if entry.name.startswith(PREFIX)}
     images = [name for name in engine.image_names() if name.startswith(f"{REPOSITORY}:")]
     if not check_mode:
         for remove, name in [
@@ -153,7 +153,7 @@ def _body(engine: Engine, image: str) -> dict[str, object]:
             "Memory": _MEMORY,
             "MemorySwap": _MEMORY,
             "Mounts": [{"Type": "bind", "Source": source, "Target": target, "ReadOnly": True}],
-            **({"Runtime": RUNTIME} if RUNTIME in engine.runtimes() else {}),
+            **({"Runtime": RUNTIME} if RUNTIME in engine.info().runtimes else {}),
         },
     }
 

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..adapters import engine as docker_engine
 from ..adapters.engine import Engine
+from ..adapters.engine_objects import Container, read_inspected
 from ..adapters.state import SessionDirectory
 
 if TYPE_CHECKING:
@@ -22,36 +22,33 @@ ALIVE = ("running", "created", "restarting", "paused", "removing")
 """States of a container that has not ended, as the engine lists them."""
 
 
-def read_exit_code(engine: Engine, entry: Mapping[str, Any]) -> int | None:
+def read_exit_code(engine: Engine, entry: Container) -> int | None:
     """Return the exit code of a container that has ended, for whatever reason. None if it has not ended."""
-    if entry["State"] in ALIVE:
+    if entry.state in ALIVE:
         return None
-    code = ((engine.inspect(entry["Id"]) or {}).get("State") or {}).get("ExitCode")
-    return None if code is None else int(code)
+    found = engine.inspect(entry.id)
+    return None if found is None else found.exit_code
 
 
-def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str, Any], host: str) -> Failure | None:
+def read_failure(engine: Engine, directory: SessionDirectory, entry: Container, host: str) -> Failure | None:
     """Return how a container that does not run has failed, or None if it did not.
 
     Only containers that were started after the engine can have failed by themselves. All others ended with the engine.
     A replica that this host stopped because of its disk use stays stopped, whatever happened to the engine.
     """
-    if entry["State"] in ALIVE:
+    if entry.state in ALIVE:
         return None
-    state = (engine.inspect(entry["Id"]) or {}).get("State") or {}
-    code = int(state.get("ExitCode") or 0)
-    killed = bool(state.get("OOMKilled"))
-    replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
-    started = str(state.get("StartedAt") or "")
+    found = engine.inspect(entry.id) or read_inspected({})
+    code, replica = found.exit_code or 0, entry.replica
     stop = directory.read_stop(replica)
-    stopped = stop["reason"] if stop["started"] == started else ""
-    by_itself = (code != 0 or killed) and seconds_at(started) >= docker_engine.engine_start()
+    stopped = stop["reason"] if stop["started"] == found.started else ""
+    by_itself = (code != 0 or found.out_of_memory) and seconds_at(found.started) >= docker_engine.engine_start()
     if not (by_itself or stopped):
         return None
     from ..core.values.failure import Failure
 
-    finished = str(state.get("FinishedAt") or "")
-    return Failure(replica, host, code, killed, finished, directory.read_restarts(replica), stopped)
+    restarts = directory.read_restarts(replica)
+    return Failure(replica, host, code, found.out_of_memory, found.finished, restarts, stopped)
 
 
 def seconds_at(stamp: str) -> float:

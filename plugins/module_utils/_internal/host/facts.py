@@ -16,11 +16,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..adapters import cpus, firewall, folders, link
-from ..adapters import engine as docker_engine
+from ..adapters import cpus, engine_objects, firewall, folders, link
 from ..adapters.bounded import bounded, patience
-from ..adapters.engine import Engine, EngineError, container_name
+from ..adapters.engine import Engine, EngineError
 from ..adapters.engine_api import SOCKET
+from ..adapters.engine_objects import Container, EngineNetwork
 from ..adapters.ledger import DamagedLedger, LedgerFile
 from ..adapters.state import DamagedFile, PublicKeys, SessionDirectory, StateDirectory
 from ..adapters.suspicion import SuspicionFile
@@ -28,7 +28,6 @@ from ..core.cluster import state as cluster_state
 from ..core.model.claims import Reservation
 from ..core.model.decode import encode
 from ..core.model.record import PENDING, RUNNING, Record, stub_of, told_of
-from ..core.rules.images import content_of
 from ..core.values.errors import InvalidPlan, SessionError, hangs
 from ..core.values.places import RUNTIME_MANIFEST, RUNTIME_ON_HOST
 from . import default_runtime, engine_settings, firewall_rules
@@ -40,7 +39,7 @@ from .use import read_use
 if TYPE_CHECKING:
     from ..core.model.call.host_info import LookAtHost
 
-OF_RUNTIMES = ("runtimes", "default_runtime")
+OF_ENGINE = ("version", "api_version", "architecture", "limits_swap", "cdi", "remaps_users", "root", "image_store")
 """The parts of the engine's data that a host compares by itself."""
 
 
@@ -132,9 +131,9 @@ def _silent_peers(
 
     pids = {}
     for entry in engine.session_containers():
-        session_id = docker_engine.session_id_of(entry["Labels"])
-        if entry["State"] == "running" and session_id in peers_of and session_id not in pids:
-            pids[session_id] = int((engine.inspect(entry["Id"]) or {}).get("State", {}).get("Pid") or 0)
+        session_id = entry.labels.session_id
+        if entry.runs and session_id in peers_of and session_id not in pids:
+            pids[session_id] = engine.pid_of(entry.id)
     return silent_peers(state, records, peers_of, {key: pid for key, pid in pids.items() if pid}, underlay)
 
 
@@ -153,27 +152,25 @@ def _facts(engine: Engine, state: StateDirectory, wanted: LookAtHost, images: se
     if not os.path.isfile(f"{RUNTIME_ON_HOST}/{RUNTIME_MANIFEST}"):
         raise EngineError(f"This host lacks the SSH runtime {RUNTIME_ON_HOST}. Run the prepare_hosts playbook.")
     engine.require_sight(RUNTIME_ON_HOST)
-    description = engine.facts()
+    info = engine.info()
     every = engine.containers()
     networks = engine.networks()
     links = link.details()
     tables = firewall.tables()
     overlays = firewall_rules.overlays_in_force(engine.uses_nftables(), tables)
-    entries = [entry for entry in every if docker_engine.is_replica(entry)]
+    entries = [entry for entry in every if entry.is_replica]
     underlay = _underlay(wanted.underlay_address, links)
     return {
         "engine": {
-            **{key: description[key] for key in description if key not in ("cpus", "memory", *OF_RUNTIMES)},
-            "stale_runtime": default_runtime.stale(*(description[key] for key in OF_RUNTIMES)),
+            **{key: getattr(info, key) for key in OF_ENGINE},
+            "stale_runtime": default_runtime.stale(info.runtimes, info.default_runtime),
             "no_rules": engine_settings.why_no_rules(engine.process()),
         },
         "topology": cpus.topology(cpus.usable_cpus()),
-        "capacity": {key: description[key] for key in ("cpus", "memory")},
+        "capacity": {"cpus": info.cpus, "memory": info.memory},
         "containers": [_container(engine, state, entry) for entry in entries],
         "foreign_containers": [
-            name
-            for entry in every
-            if entry not in entries and (name := container_name(entry)).startswith(f"{wanted.session_name}-")
+            entry.name for entry in every if not entry.is_replica and entry.name.startswith(f"{wanted.session_name}-")
         ],
         "objects": _objects(state, entries, networks, links, tables),
         "overlays": encode(overlays),
@@ -182,13 +179,13 @@ def _facts(engine: Engine, state: StateDirectory, wanted: LookAtHost, images: se
         ),
         "underlay": underlay,
         "addresses": link.addresses(links),
-        "subnets": sorted({*link.subnets(links), *_network_subnets(networks)}),
+        "subnets": sorted({*link.subnets(links), *(subnet for network in networks for subnet in network.subnets)}),
         "vnis": link.vnis(links),
         "ports": _ports(link.listening_ports(), entries),
         "images": {reference: _image(engine, reference) for reference in sorted(images)},
         "paths": {path: bounded_path_facts(path) for path in sorted(set(wanted.paths))},
         "private": private_places(state),
-        "volumes": {name: engine.volume(name) for name in sorted(set(wanted.volumes))},
+        "volumes": {name: encode(engine.volume(name)) for name in sorted(set(wanted.volumes))},
     }
 
 
@@ -338,8 +335,8 @@ def signature(
 
 def _objects(
     state: StateDirectory,
-    containers: list[dict[str, Any]],
-    networks: list[dict[str, Any]],
+    containers: Iterable[Container],
+    networks: Iterable[EngineNetwork],
     links: link.Links,
     tables: Mapping[str, firewall.Iptables],
 ) -> dict[str, dict[str, Any]]:
@@ -352,10 +349,10 @@ def _objects(
         if kind not in session["kinds"]:
             session["kinds"].append(kind)
 
-    for session_id, name in _labelled(containers):
-        add(session_id, name, cluster_state.CONTAINER)
-    for session_id, name in _labelled(networks):
-        add(session_id, name, cluster_state.NETWORK)
+    for container in containers:
+        add(container.labels.session_id, container.labels.session_name, cluster_state.CONTAINER)
+    for network in networks:
+        add(network.labels.session_id, network.labels.session_name, cluster_state.NETWORK)
     for session_id, name in link.session_links(links).values():
         add(session_id, name, cluster_state.LINK)
     for session_id, name in firewall.sessions(tables).items():
@@ -364,7 +361,7 @@ def _objects(
         add(session_id, "", cluster_state.STATE)
     for session_id, held in LedgerFile(str(state.root)).expired().items():
         add(session_id, held.claim.session_name, cluster_state.LEASE)
-    return {key: found[key] for key in sorted(found)}
+    return {key: found[key] for key in sorted(found) if key}
 
 
 def _sessions_with_files(state: StateDirectory) -> Iterator[str]:
@@ -377,31 +374,21 @@ def _sessions_with_files(state: StateDirectory) -> Iterator[str]:
             yield session_id
 
 
-def _labelled(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield id and name of the session of each of the engine's objects that has one."""
-    for entry in entries:
-        labels = entry.get("Labels") or {}
-        session_id = docker_engine.session_id_of(labels)
-        if session_id:
-            yield session_id, labels.get(docker_engine.LABEL_SESSION_NAME, "")
-
-
-def _container(engine: Engine, state: StateDirectory, entry: dict[str, Any]) -> dict[str, Any]:
-    labels = entry["Labels"]
-    directory = state.session(labels[docker_engine.LABEL_SESSION_ID])
+def _container(engine: Engine, state: StateDirectory, entry: Container) -> dict[str, Any]:
+    labels = entry.labels
+    directory = state.session(labels.session_id)
     failed = read_failure(engine, directory, entry, "")
-    replica = labels.get(docker_engine.LABEL_REPLICA, "")
-    since, count = directory.read_corrections(replica)
+    since, count = directory.read_corrections(entry.replica)
     return {
-        "name": container_name(entry),
-        "session_id": labels[docker_engine.LABEL_SESSION_ID],
-        "session_name": labels.get(docker_engine.LABEL_SESSION_NAME, ""),
-        "replica": replica,
+        "name": entry.name,
+        "session_id": labels.session_id,
+        "session_name": labels.session_name,
+        "replica": entry.replica,
         "corrections": {"since": since, "count": count} if count else None,
-        "cpus": docker_engine.number_of(labels, docker_engine.LABEL_CPUS),
-        "memory": docker_engine.number_of(labels, docker_engine.LABEL_MEMORY),
-        "devices": dict(docker_engine.devices_of(labels)),
-        "state": entry["State"],
+        "cpus": labels.number(engine_objects.LABEL_CPUS),
+        "memory": labels.number(engine_objects.LABEL_MEMORY),
+        "devices": dict(labels.devices),
+        "state": entry.state,
         "exit_code": read_exit_code(engine, entry),
         "failure": failed
         and {
@@ -414,19 +401,9 @@ def _container(engine: Engine, state: StateDirectory, entry: dict[str, Any]) -> 
     }
 
 
-def _network_subnets(networks: list[dict[str, Any]]) -> set[str]:
-    return {entry["Subnet"] for network in networks for entry in network["IPAM"]["Config"] or [] if entry.get("Subnet")}
-
-
-def _ports(listening: list[dict[str, Any]], containers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _ports(listening: list[dict[str, Any]], containers: Iterable[Container]) -> list[dict[str, Any]]:
     """Add the published ports of containers to the listening ports, because they need no listener."""
-    published = {
-        (port.get("IP", ""), int(port["PublicPort"]), port["Type"])
-        for entry in containers
-        for port in entry.get("Ports", [])
-        if "PublicPort" in port
-    }
-    return _port_list(published | _port_set(listening))
+    return _port_list({port for entry in containers for port in entry.ports} | _port_set(listening))
 
 
 def _with_reserved(ports: list[dict[str, Any]], reservations: list[Reservation]) -> list[dict[str, Any]]:
@@ -446,8 +423,8 @@ def _image(engine: Engine, reference: str) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        "id": found["Id"],
-        "digests": sorted(found.get("RepoDigests") or []),
-        "architecture": found["Architecture"],
-        "content": content_of(found),
+        "id": found.id,
+        "digests": list(found.digests),
+        "architecture": found.architecture,
+        "content": found.content,
     }

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Optional
 
-from ..adapters.engine import LABEL_SESSION_ID, Engine, container_name
+from ..adapters.engine import Engine
+from ..adapters.engine_objects import LABEL_SESSION_ID
 from ..adapters.state import StateDirectory, write_file
 from ..core.model.decode import Malformed, decode
 from ..core.values.image_names import is_image_id
@@ -80,11 +81,11 @@ def remove_left(engine: Engine, check_mode: bool) -> list[str]:
     Most are removed with their session (`host.removal`). Raises EngineError.
     """
     left = {
-        container_name(entry): entry["Id"]
+        entry.name: entry.id
         for entry in engine.examinations("cc-")
-        if EXAMINED.fullmatch(container_name(entry))
-        and entry["Labels"].get(LABEL_SESSION_ID) == ""
-        and entry["Created"] < time.time() - OLD
+        if EXAMINED.fullmatch(entry.name)
+        and entry.labels.values.get(LABEL_SESSION_ID) == ""
+        and entry.created < time.time() - OLD
     }
     if not check_mode:
         for container in left.values():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..adapters.engine import Engine, EngineError, ImageDenied
 from ..adapters.image_stream import STALL, Incoming, StreamError, end_server, identity, listen, serve_in_background
-from ..core.rules.images import content_of, suits
+from ..core.rules.images import suits
 from ..core.values.errors import SessionError, is_of_host
 from ..core.values.image_names import registry_of, tag_for
 
@@ -69,7 +69,7 @@ def pull(
     pull failed.
     """
 
-    machine = str(engine.facts()["architecture"])
+    machine = engine.info().architecture
 
     def pull_image(image: Mapping[str, str]) -> dict[str, Any]:
         began = time.monotonic()
@@ -78,16 +78,16 @@ def pull(
         found = engine.inspect_image(image["digest"])
         if found is None:
             raise EngineError(f"Docker Engine pulled {image['digest']} and does not have it.")
-        if not suits(found["Architecture"], machine):
+        if not suits(found.architecture, machine):
             # An engine requests the image for its own architecture, and accepts a different one if there is only one.
             if is_new:
                 engine.remove_image(image["digest"])
             raise ImageDenied(
-                f"{image['digest']} is for {found['Architecture']}, and this host is {machine}. Name an image that the "
+                f"{image['digest']} is for {found.architecture}, and this host is {machine}. Name an image that the "
                 "registry has for its machine as well."
             )
-        _name(engine, found["Id"], image["reference"])
-        return {"id": str(found["Id"]), "bytes": count, "seconds": round(time.monotonic() - began, 2)}
+        _name(engine, found.id, image["reference"])
+        return {"id": found.id, "bytes": count, "seconds": round(time.monotonic() - began, 2)}
 
     found, problems = _each(pull_image, wanted)
     pulled = {image["reference"]: result for image, result in zip(wanted, found) if result is not None}
@@ -161,7 +161,7 @@ def take_in(
     loaded = engine.load_images(archive)
     after = engine.image_names()
     came = {after[name] for name in loaded if name in after}
-    alike = {known for known in came if content and content_of(engine.inspect_image(known) or {}) == content}
+    alike = {known for known in came if content and (made := engine.inspect_image(known)) and made.content == content}
     strange = sorted(came - set(allowed) - alike)
     image = next(iter(alike), image)
     if strange:

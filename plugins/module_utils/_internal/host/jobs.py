@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..adapters import engine as docker_engine
+from ..adapters import engine_objects
 from ..adapters.background import bears, family, run_in_background, send, start_of
 from ..adapters.engine import Engine, EngineError
 from ..adapters.output import JobOutput, JobWriter, OutputDirectory, size_of
@@ -87,11 +87,8 @@ def start(
         command = replace(command, warn_alone=False)
     engine = Engine.connect()
     replicas = [name for name, place in on.items() if place == host]
-    found = {
-        entry["Labels"].get(docker_engine.LABEL_REPLICA): entry
-        for entry in engine.session_containers({docker_engine.LABEL_SESSION_ID: session_id})
-    }
-    not_running = [name for name in replicas if name not in found or found[name]["State"] != "running"]
+    found = {entry.replica: entry for entry in engine.session_containers({engine_objects.LABEL_SESSION_ID: session_id})}
+    not_running = [name for name in replicas if name not in found or not found[name].runs]
     if not_running:
         raise JobError(f"Not running: {', '.join(not_running)}. Run the repair playbook.")
     kept = OutputDirectory(str(state.root))
@@ -101,7 +98,7 @@ def start(
     job = output.job(job_id)
     env = {**command.env, MARK: job_id}
     prepared = {
-        name: engine.prepare_command(found[name]["Id"], list(command.argv), command.user, command.directory, env)
+        name: engine.prepare_command(found[name].id, list(command.argv), command.user, command.directory, env)
         for name in replicas
     }
     known = output.read_info()

@@ -18,11 +18,9 @@ import base64
 import hmac
 import json
 import zlib
-from collections.abc import Mapping
-from typing import Any
 
-from ..adapters import engine as docker_engine
-from ..adapters.engine import Engine, container_name
+from ..adapters import engine_objects
+from ..adapters.engine import Engine
 from ..adapters.state import StateDirectory
 from ..core.model.decode import encode
 from ..core.model.record import InvalidRecord, Record, read_record
@@ -51,7 +49,7 @@ def unpack(label: str, session_id: str) -> Record:
 def record_labels(state: StateDirectory, record: Record) -> dict[str, str]:
     """Return the label with a record, and the label with its code by this host's key. Raises OSError."""
     packed = pack(record)
-    return {docker_engine.LABEL_RECORD: packed, docker_engine.LABEL_CODE: code_of(packed, state.make_label_key())}
+    return {engine_objects.LABEL_RECORD: packed, engine_objects.LABEL_CODE: code_of(packed, state.make_label_key())}
 
 
 def code_of(packed: str, key: bytes) -> str:
@@ -68,18 +66,17 @@ def labelled_records(engine: Engine, state: StateDirectory) -> tuple[dict[str, R
     key = state.read_label_key()
     found: dict[str, Record] = {}
     unproven: dict[str, tuple[str, str]] = {}
-    entries = [(f"network {entry['Name']}", entry) for entry in engine.networks()]
-    entries += [(f"container {container_name(entry)}", entry) for entry in engine.session_containers()]
-    for what, entry in entries:
-        held = entry.get("Labels") or {}
-        session_id = docker_engine.session_id_of(held)
-        if not session_id or not held.get(docker_engine.LABEL_RECORD):
+    entries = [(f"network {entry.name}", entry.labels) for entry in engine.networks()]
+    entries += [(f"container {entry.name}", entry.labels) for entry in engine.session_containers()]
+    for what, held in entries:
+        session_id, packed = held.session_id, held.text(engine_objects.LABEL_RECORD)
+        if not session_id or not packed:
             continue
-        if not _is_own(held, key):
-            unproven.setdefault(session_id, (held.get(docker_engine.LABEL_SESSION_NAME, ""), what))
+        if not _is_own(packed, held.text(engine_objects.LABEL_CODE), key):
+            unproven.setdefault(session_id, (held.session_name, what))
             continue
         try:
-            record = unpack(held[docker_engine.LABEL_RECORD], session_id)
+            record = unpack(packed, session_id)
         except InvalidRecord:
             continue
         if session_id not in found or record.revision > found[session_id].revision:
@@ -87,9 +84,8 @@ def labelled_records(engine: Engine, state: StateDirectory) -> tuple[dict[str, R
     return found, {key: where for key, where in unproven.items() if key not in found}
 
 
-def _is_own(held: Mapping[str, Any], key: bytes | None) -> bool:
-    """Return whether the record in labels has a valid code by this host's key."""
-    code = str(held.get(docker_engine.LABEL_CODE) or "")
+def _is_own(packed: str, code: str, key: bytes | None) -> bool:
+    """Return whether the record in a label has a valid code by this host's key."""
     return key is not None and hmac.compare_digest(
-        code.encode("utf-8", "surrogateescape"), code_of(str(held[docker_engine.LABEL_RECORD]), key).encode()
+        code.encode("utf-8", "surrogateescape"), code_of(packed, key).encode()
     )

@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..adapters import engine as docker_engine
 from ..adapters.engine import Engine, EngineError
+from ..adapters.engine_objects import Container
 from ..adapters.ledger import LedgerFile
 from ..adapters.state import StateDirectory
 from ..adapters.suspicion import SuspicionFile
@@ -125,14 +125,12 @@ def _look(state: StateDirectory, records: list[Record], damaged: int) -> HostLoo
     )
 
 
-def _container(engine: Engine, state: StateDirectory, entry: Mapping[str, Any]) -> ContainerLook:
-    labels = entry["Labels"]
-    session_id, kind = labels[docker_engine.LABEL_SESSION_ID], ""
+def _container(engine: Engine, state: StateDirectory, entry: Container) -> ContainerLook:
+    session_id, kind = entry.labels.session_id, ""
     failure = read_failure(engine, state.session(session_id), entry, "")
     if failure is not None:
         kind = metrics.OUT_OF_MEMORY if failure.oom_killed else metrics.DISK if failure.stopped else metrics.EXIT_CODE
-    whose = labels.get(docker_engine.LABEL_SESSION_NAME, ""), labels.get(docker_engine.LABEL_REPLICA, "")
-    return ContainerLook(session_id, *whose, str(entry["State"]), kind)
+    return ContainerLook(session_id, entry.labels.session_name, entry.replica, entry.state, kind)
 
 
 def _capacity(counted: Counted) -> Allocatable:
@@ -154,19 +152,18 @@ def _uses() -> Iterator[ReplicaUse]:
     with suppress(EngineError):
         engine = Engine.connect(SECONDS)
         for entry in engine.session_containers():
-            if entry["State"] != "running" or time.monotonic() > end:
+            if not entry.runs or time.monotonic() > end:
                 continue
-            pid = int(((engine.inspect(entry["Id"]) or {}).get("State") or {}).get("Pid") or 0)
-            used = engine.consumption(entry["Id"]) if pid else None
+            pid = engine.pid_of(entry.id)
+            used = engine.consumption(entry.id) if pid else None
             if used is not None:
-                labels = entry["Labels"]
                 yield ReplicaUse(
-                    labels.get(docker_engine.LABEL_SESSION_NAME, ""),
-                    labels.get(docker_engine.LABEL_REPLICA, ""),
+                    entry.labels.session_name,
+                    entry.replica,
                     used[0] / 1e9,
                     used[1],
                     _traffic(pid),
-                    docker_engine.devices_of(labels),
+                    entry.labels.devices,
                 )
 
 

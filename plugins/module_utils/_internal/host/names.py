@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..adapters.engine import Engine
+from ..adapters.engine_objects import Inspected
 from ..adapters.state import SessionDirectory, StateDirectory, StateError, write_in_place
 from ..core.model.plan import Plan, Replica, read_plan
 from ..core.model.record import RUNNING, Record, is_stub
@@ -52,13 +52,12 @@ def look(engine: Engine, session: SessionDirectory, plan: Plan, host: str) -> di
     wrong = {}
     for replica in plan.on(host):
         found = engine.inspect(replica.container)
-        if found is not None and found["State"]["Running"]:
+        if found is not None and found.runs:
             wrong[replica.name] = [*_look_at(session, plan, replica, found)]
     return {name: files for name, files in wrong.items() if files}
 
 
-def _look_at(session: SessionDirectory, plan: Plan, replica: Replica, found: Mapping[str, Any]) -> Iterator[Wrong]:
-    started = str(found["State"].get("StartedAt"))
+def _look_at(session: SessionDirectory, plan: Plan, replica: Replica, found: Inspected) -> Iterator[Wrong]:
     with suppress(FileNotFoundError):  # a repair creates it again
         if plan.network is not None:
             path, own = session.hosts_file(replica.name), names.hosts_file(plan.replicas)
@@ -66,11 +65,11 @@ def _look_at(session: SessionDirectory, plan: Plan, replica: Replica, found: Map
             members = [member.name for member in plan.replicas]
             wanted = names.corrected(text, own, members, plan.network.subnet)
             if wanted != text:
-                yield Wrong(replica, started, HOSTS, path, text, wanted)
+                yield Wrong(replica, found.started, HOSTS, path, text, wanted)
     with suppress(FileNotFoundError):
-        path, own = Path(str(found.get("HostnamePath") or os.devnull)), f"{found['Config']['Hostname']}\n"
+        path, own = Path(found.hostname_file or os.devnull), f"{found.hostname}\n"
         if stat.S_ISREG(path.lstat().st_mode) and (text := read_text(path, len(own))) != own:
-            yield Wrong(replica, started, HOSTNAME, path, text, own)
+            yield Wrong(replica, found.started, HOSTNAME, path, text, own)
 
 
 def put_back(plan: Plan, wrong: Mapping[str, Sequence[Wrong]]) -> list[str]:

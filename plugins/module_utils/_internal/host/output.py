@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..adapters import engine as docker_engine
+from ..adapters import engine_objects
 from ..adapters.engine import Engine
+from ..adapters.engine_objects import Container, read_inspected
 from ..adapters.matcher import Matcher
 from ..adapters.output import OutputDirectory, SessionOutput, whose
 from ..adapters.state import StateDirectory
@@ -47,29 +48,24 @@ class LogArchive:
     ends: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
-    def add(self, entry: Mapping[str, Any]) -> None:
+    def add(self, entry: Container) -> None:
         """Keep the newest lines of a listed container that was stopped, and how it ended."""
-        session_id = docker_engine.session_id_of(entry["Labels"])
-        replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
+        session_id, replica = entry.labels.session_id, entry.replica
         if not self.size or not replica:
             return
         try:
             chosen = Selection(size=self.size)
-            for line in read_log(self.engine, entry["Id"], LineReader()):
+            for line in read_log(self.engine, entry.id, LineReader()):
                 chosen.add(line)
             output = OutputDirectory(str(self.state.root)).session(session_id)
-            output.write_container(replica, entry["Id"][:CONTAINER_ID], chosen.lines)
-            self.ends.setdefault(session_id, {})[replica] = self._end(entry["Id"])
+            output.write_container(replica, entry.id[:CONTAINER_ID], chosen.lines)
+            self.ends.setdefault(session_id, {})[replica] = self._end(entry.id)
         except (SessionError, OSError) as error:
             self.problems.append(f"The output of {replica} could not be kept: {error}")
 
     def _end(self, container: str) -> dict[str, Any]:
-        state = (self.engine.inspect(container) or {}).get("State") or {}
-        return {
-            "exit_code": state.get("ExitCode"),
-            "oom_killed": bool(state.get("OOMKilled")),
-            "finished": str(state.get("FinishedAt") or ""),
-        }
+        found = self.engine.inspect(container) or read_inspected({})
+        return {"exit_code": found.exit_code, "oom_killed": found.out_of_memory, "finished": found.finished}
 
     def note(self, record: Record) -> None:
         """Record how replicas of a continuing session have ended."""
@@ -175,10 +171,9 @@ def _members(record: Record, host: str | None) -> dict[str, str]:
 def _states(session_id: str) -> dict[str, str]:
     """Return the states of a session's containers: ``running``, or why they cannot be used."""
     found = {}
-    for entry in Engine.connect().session_containers({docker_engine.LABEL_SESSION_ID: session_id}):
-        state = str(entry["State"])
-        health = [word for word in ("starting", "unhealthy") if f"{word})" in str(entry.get("Status"))]
-        found[entry["Labels"].get(docker_engine.LABEL_REPLICA, "")] = health[0] if health else state
+    for entry in Engine.connect().session_containers({engine_objects.LABEL_SESSION_ID: session_id}):
+        health = [word for word in ("starting", "unhealthy") if f"{word})" in entry.status]
+        found[entry.replica] = health[0] if health else entry.state
     return found
 
 
@@ -280,18 +275,17 @@ class OutputReader:
                         self._add(chosen, lines)
 
     def _add_containers(self, sources: dict[tuple[str, str], Selection]) -> None:
-        labels = {docker_engine.LABEL_SESSION_ID: self._question.session_id}
-        live = {entry["Id"][:CONTAINER_ID]: entry for entry in self._engine.session_containers(labels)}
-        self.running += sum(entry["State"] == "running" for entry in live.values())
+        labels = {engine_objects.LABEL_SESSION_ID: self._question.session_id}
+        live = {entry.id[:CONTAINER_ID]: entry for entry in self._engine.session_containers(labels)}
+        self.running += sum(entry.runs for entry in live.values())
         for replica, container in self._output.containers():
             if container not in live and self._is_wanted(replica):
                 self._add_kept(sources, replica, container)
         for container, entry in live.items():
-            replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
-            if self._is_wanted(replica):
+            if self._is_wanted(entry.replica):
                 reader = LineReader(self.positions.get(container))
-                chosen = sources.setdefault((replica, ""), self._selection())
-                self._add(chosen, read_log(self._engine, entry["Id"], reader))
+                chosen = sources.setdefault((entry.replica, ""), self._selection())
+                self._add(chosen, read_log(self._engine, entry.id, reader))
                 self.positions[container] = reader.position()
 
     def read_when_written(self, seconds: float) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..adapters import engine as docker_engine
+from ..adapters import engine_objects
 from ..adapters.engine import Engine
 from ..adapters.state import StateDirectory
 from ..core.model.record import ENDED
@@ -29,11 +29,11 @@ def check(
     if name is None:
         return
     asker = Asker(name, is_admin=False)
-    meant = {docker_engine.LABEL_SESSION_NAME: session_name}
+    meant = {engine_objects.LABEL_SESSION_NAME: session_name}
     records = {record.id: record for record in state.records()[0] if record.name == session_name}
     records = {key: record for key, record in records.items() if key not in left_alone}
-    entries = [*engine.session_containers(meant), *engine.networks(meant)]
-    unrecorded = {docker_engine.session_id_of(entry["Labels"]) for entry in entries}
+    unrecorded = {entry.labels.session_id for entry in engine.session_containers(meant)}
+    unrecorded |= {entry.labels.session_id for entry in engine.networks(meant)}
     unrecorded -= {*records, "", *left_alone}
     labelled = labelled_records(engine, state)[0] if unrecorded else {}
     # A label is as old as the network. It has the owner, but not the users with whom the session is shared now.

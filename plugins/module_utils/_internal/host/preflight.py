@@ -22,6 +22,7 @@ from ..adapters.probe import Peer
 from ..adapters.state import StateDirectory
 from ..core.model.call.host_info import LookAtHost
 from ..core.model.call.host_preflight import Examine
+from ..core.model.decode import encode
 from ..core.rules import isolation
 from ..core.rules.data import WRITES
 from ..core.rules.detection import NVIDIA, detected_classes
@@ -53,7 +54,7 @@ def examine(request: Examine) -> dict[str, Any]:
     nftables = False
     try:
         engine = Engine.connect()
-        found["engine"] = engine.details()
+        found["engine"] = encode(engine.info())
         nftables = engine.uses_nftables()
     except EngineError as error:
         found["engine_problem"] = str(error)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..adapters import engine as docker_engine
-from ..adapters import firewall, link
-from ..adapters.engine import Engine, NetworkKept, container_name
+from ..adapters import engine_objects, firewall, link
+from ..adapters.engine import Engine, NetworkKept
+from ..adapters.engine_objects import Container, EngineNetwork
 from ..adapters.ledger import LedgerFile
 from ..adapters.output import OutputDirectory
 from ..adapters.state import DamagedFile, StateDirectory
@@ -105,22 +105,21 @@ def removal_stages(
     ]
 
 
-def _container_step(engine: Engine, entry: Mapping[str, Any], archive: LogArchive | None) -> Step:
-    name = (entry.get("Names") or [entry["Id"]])[0].lstrip("/")
-    return Step("remove", "container", name, partial(end_container, engine, entry, archive), before=entry["State"])
+def _container_step(engine: Engine, entry: Container, archive: LogArchive | None) -> Step:
+    end = partial(end_container, engine, entry, archive)
+    return Step("remove", "container", entry.name or entry.id, end, before=entry.state)
 
 
 def _examination_steps(engine: Engine, ids: Iterable[str]) -> Iterator[Step]:
     """Remove the containers in which images of sessions were examined."""
     for session_id in ids:
         for entry in engine.examinations(examination_prefix(session_id)):
-            remove_it = partial(engine.remove_container, entry["Id"])
-            yield Step("remove", "container", container_name(entry), remove_it, before="created")
+            remove_it = partial(engine.remove_container, entry.id)
+            yield Step("remove", "container", entry.name, remove_it, before="created")
 
 
-def _network_step(engine: Engine, network: Mapping[str, Any]) -> Step:
-    remove_it = partial(engine.remove_network, network["Id"])
-    return Step("remove", "network", network["Name"], remove_it, before=network["Driver"])
+def _network_step(engine: Engine, network: EngineNetwork) -> Step:
+    return Step("remove", "network", network.name, partial(engine.remove_network, network.id), before=network.driver)
 
 
 def _data_stages(state: StateDirectory, engine: Engine, ids: Iterable[str], terms: Terms) -> Iterator[Stage]:
@@ -199,9 +198,9 @@ def _meant(session_name: str | None, session_id: str | None) -> tuple[dict[str, 
     """Return the labels of matching objects, and a test by name and id for objects without labels."""
     labels = {}
     if session_name is not None:
-        labels[docker_engine.LABEL_SESSION_NAME] = session_name
+        labels[engine_objects.LABEL_SESSION_NAME] = session_name
     if session_id is not None:
-        labels[docker_engine.LABEL_SESSION_ID] = session_id
+        labels[engine_objects.LABEL_SESSION_ID] = session_id
     return labels, lambda name, found_id: session_name in (None, name) and session_id in (None, found_id)
 
 
@@ -218,10 +217,10 @@ def known_sessions(
     def add(key: str, name: str) -> None:
         found.setdefault(key, {"id": key, "name": name, "hosts": [], "owner": "", "shared_with": []})
 
-    for entry in [*engine.session_containers(labels), *engine.networks(labels)]:
-        key = docker_engine.session_id_of(entry["Labels"])
-        if key:
-            add(key, entry["Labels"].get(docker_engine.LABEL_SESSION_NAME, ""))
+    entries = [entry.labels for entry in engine.session_containers(labels)]
+    for of_entry in [*entries, *(network.labels for network in engine.networks(labels))]:
+        if of_entry.session_id:
+            add(of_entry.session_id, of_entry.session_name)
     for key, name in [*link.session_links().values(), *firewall.sessions().items(), *_reserved_sessions(state, ledger)]:
         if is_meant(name, key):
             add(key, name)
@@ -264,8 +263,8 @@ def sessions_of_others(
     labels, is_meant = _meant(session_name, session_id)
     records = {record.id: record for record in state.records()[0] if is_meant(record.name, record.id)}
     found = {}
-    containers = {docker_engine.session_id_of(entry["Labels"]) for entry in engine.session_containers(labels)}
-    networks = {docker_engine.session_id_of(entry["Labels"]) for entry in engine.networks(labels)}
+    containers = {entry.labels.session_id for entry in engine.session_containers(labels)}
+    networks = {entry.labels.session_id for entry in engine.networks(labels)}
     if unrecorded := (containers | networks) - {*records, ""}:
         proven = labelled_records(engine, state)[0]
         records.update({key: proven[key] for key in unrecorded & proven.keys()})

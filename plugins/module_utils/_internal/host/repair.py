@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any
 
 from ..adapters.bounded import bounded
-from ..adapters.engine import LABEL_REPLICA, LABEL_SESSION_ID, PATIENCE, Engine
+from ..adapters.engine import PATIENCE, Engine
+from ..adapters.engine_objects import LABEL_SESSION_ID
 from ..adapters.ledger import LOOK_SECONDS, DamagedLedger, LedgerFile
 from ..adapters.state import WORK_DEADLINE, DamagedFile, PublicKeys, SessionDirectory, StateDirectory
 from ..core.model.call import session_repair
@@ -358,9 +359,7 @@ class _Repairer:
         known = self.state.session(record.id).read_public_keys()
         self._perform(links.early_stages(context, known, self.engine.uses_nftables()))
         running = {
-            entry["Labels"].get(LABEL_REPLICA)
-            for entry in self.engine.session_containers({LABEL_SESSION_ID: record.id})
-            if entry["State"] == "running"
+            entry.replica for entry in self.engine.session_containers({LABEL_SESSION_ID: record.id}) if entry.runs
         }
         waiting = [replica.name for replica in context.replicas if replica.name not in running]
         if waiting:

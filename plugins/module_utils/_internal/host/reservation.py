@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
-from ..adapters import engine as docker_engine
+from ..adapters import engine_objects
 from ..adapters.engine import Engine
+from ..adapters.engine_objects import Container
 from ..adapters.ledger import LedgerFile
 from ..adapters.state import StateDirectory
 from ..core.model import claims
@@ -19,26 +20,20 @@ from ..core.rules import ledger as rules
 from ..core.values.errors import printable
 
 
-def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
+def labelled_claims(containers: Iterable[Container]) -> list[Claim]:
     """Return what the containers of sessions use of this host from their labels, as one claim for each session."""
     claims: dict[str, Claim] = {}
     for entry in containers:
-        labels = entry["Labels"]
-        session_id = docker_engine.session_id_of(labels)
-        before = claims.get(session_id)
-        ports = [
-            (str(port.get("IP", "")), int(port["PublicPort"]), str(port["Type"]))
-            for port in entry.get("Ports", [])
-            if "PublicPort" in port
-        ]
-        claims[session_id] = Claim(
-            session_id=session_id,
-            session_name=labels.get(docker_engine.LABEL_SESSION_NAME, ""),
+        labels = entry.labels
+        before = claims.get(labels.session_id)
+        claims[labels.session_id] = Claim(
+            session_id=labels.session_id,
+            session_name=labels.session_name,
             replicas=(before.replicas if before else 0) + 1,
-            cpus=(before.cpus if before else 0) + docker_engine.number_of(labels, docker_engine.LABEL_CPUS),
-            memory=(before.memory if before else 0) + docker_engine.number_of(labels, docker_engine.LABEL_MEMORY),
-            devices=(before.devices if before else ()) + docker_engine.devices_of(labels),
-            ports=(before.ports if before else ()) + tuple(ports),
+            cpus=(before.cpus if before else 0) + labels.number(engine_objects.LABEL_CPUS),
+            memory=(before.memory if before else 0) + labels.number(engine_objects.LABEL_MEMORY),
+            devices=(before.devices if before else ()) + labels.devices,
+            ports=(before.ports if before else ()) + entry.ports,
         )
     return list(claims.values())
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..adapters import ssh_server
 from ..adapters.engine import RUNTIME, Engine
+from ..adapters.engine_objects import Health, Inspected
 from ..adapters.first_address import is_first
 from ..adapters.link import LinkError, addresses_of, run_in_network_of
 from ..adapters.listeners import listening_addresses, listens
@@ -179,16 +180,15 @@ def _wait_until_running(
     delay = 0.05
     while True:
         found = _inspect(engine, replica, check)
-        status = found["State"]["Status"]
         is_late = time.monotonic() > deadline
-        if status == "running":
-            if not healthy or _is_healthy(found):
+        if found.status == "running":
+            if not healthy or found.health is None or found.health.status == "healthy":
                 return _running(replica, found)
             if not waits:
                 raise _not_ready(replica)
             if is_late:
-                raise VerificationFailed(_not_healthy(replica, found))
-        elif status in ("exited", "dead") or is_late:
+                raise VerificationFailed(_not_healthy(replica, found, found.health))
+        elif found.status in ("exited", "dead") or is_late:
             _see_teardown(check)
             raise VerificationFailed(_not_running(engine, replica, found))
         check()
@@ -196,7 +196,7 @@ def _wait_until_running(
         delay = min(delay * 2, 1.0)
 
 
-def _inspect(engine: Engine, replica: Replica, check: Callable[[], None]) -> Mapping[str, Any]:
+def _inspect(engine: Engine, replica: Replica, check: Callable[[], None]) -> Inspected:
     """Return the engine's data of a replica's container. Raises VerificationFailed if it does not exist."""
     found = engine.inspect(replica.container)
     if found is None:
@@ -207,12 +207,7 @@ def _inspect(engine: Engine, replica: Replica, check: Callable[[], None]) -> Map
     return found
 
 
-def _is_healthy(found: Mapping[str, Any]) -> bool:
-    health: Mapping[str, object] = found["State"].get("Health") or {}
-    return health.get("Status", "healthy") == "healthy"
-
-
-def _running(replica: Replica, found: Mapping[str, Any]) -> dict[str, Any]:
+def _running(replica: Replica, found: Inspected) -> dict[str, Any]:
     """Return the initial result of a replica that runs."""
     return {
         "name": replica.name,
@@ -221,44 +216,39 @@ def _running(replica: Replica, found: Mapping[str, Any]) -> dict[str, Any]:
         "rank": replica.rank,
         "address": replica.address,
         "status": "RUNNING",
-        "pid": found["State"]["Pid"],
-        "runtime": found["HostConfig"].get("Runtime"),
+        "pid": found.pid,
+        "runtime": found.runtime,
     }
 
 
-def _not_running(engine: Engine, replica: Replica, found: Mapping[str, Any]) -> str:
-    state = found["State"]
+def _not_running(engine: Engine, replica: Replica, found: Inspected) -> str:
     return (
         f"The replica {replica.name} on {replica.host} is not running: its container "
-        f"{replica.container} is {state['Status']}, exit code {state['ExitCode']}"
-        f"{', killed because it ran out of memory' if state.get('OOMKilled') else ''}. "
-        f"{state.get('Error') or ''}{_in_front(replica, found)}\n"
+        f"{replica.container} is {found.status}, exit code {found.exit_code}"
+        f"{', killed because it ran out of memory' if found.out_of_memory else ''}. "
+        f"{found.error}{_in_front(replica, found)}\n"
         f"{_last_output(engine.logs(replica.container, 20))}"
     )
 
 
-def _not_healthy(replica: Replica, found: Mapping[str, Any]) -> str:
+def _not_healthy(replica: Replica, found: Inspected, health: Health) -> str:
     """Return why the roles after that of a replica cannot start, from its health in the engine."""
-    health = found["State"]["Health"]
-    tries = health.get("Log") or []
-    seconds = ((found["Config"].get("Healthcheck") or {}).get("Interval") or EVERY_HEALTHCHECK) / 1e9
+    seconds = (found.interval or EVERY_HEALTHCHECK) / 1e9
     why = (
-        f"{health['Status']}: it was tried every {seconds:g} s and failed the last {health['FailingStreak']} times"
-        if tries
+        f"{health.status}: it was tried every {seconds:g} s and failed the last {health.failures} times"
+        if health.outputs
         else f"not known yet: it is tried for the first time after {seconds:g} s"
     )
     return (
         f"The replica {replica.name} on {replica.host} runs, and roles come after {replica.role!r}, so that it has to "
         f"be healthy by the HEALTHCHECK of its image first; that is {why}. Start what the check needs in the role, "
         "give the image another one, or raise launch_ready_timeout."
-        + "".join(f"\n{OUTPUT}{line}" for line in _lines(str(tries[-1].get("Output") if tries else ""))[-20:])
+        + "".join(f"\n{OUTPUT}{line}" for line in _lines("".join(health.outputs[-1:]))[-20:])
     )
 
 
-def _in_front(replica: Replica, found: Mapping[str, Any]) -> str:
-    config, host = found["Config"], found["HostConfig"]
-    entrypoint, command = config.get("Entrypoint") or (), config.get("Cmd") or ()
-    return in_front(entrypoint, command, bool(host.get("Init")), replica.entrypoint is not None)
+def _in_front(replica: Replica, found: Inspected) -> str:
+    return in_front(found.entrypoint, found.command, found.init, replica.entrypoint is not None)
 
 
 def _see_teardown(check: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from ..values.cpus import Topology
 from .claims import Reservation
 from .decode import decode
 from .health import Drain, Suspicion
+from .mounts import Volume
 from .output import JobOutcome
 from .overlays import Overlays
 from .record import Record, Tombstone
@@ -190,7 +191,7 @@ class HostFacts:
     images: dict[str, Optional[ImageFacts]] = field(default_factory=dict)
     image_names: tuple[str, ...] = ()
     paths: dict[str, PathFacts] = field(default_factory=dict)
-    volumes: dict[str, Optional[dict[str, Any]]] = field(default_factory=dict)
+    volumes: dict[str, Optional[Volume]] = field(default_factory=dict)
     encryption: Optional[str] = None
     accelerators: dict[str, dict[str, Any]] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()

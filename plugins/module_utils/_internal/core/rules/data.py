@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.decode import encode
-from ..model.mounts import LOCAL_DRIVER, Mount
+from ..model.mounts import LOCAL_DRIVER, Mount, Volume
 from ..model.plan import Folder
 from ..values.errors import InvalidInput, Problem
 from ..values.parse import is_given, is_plain, split_list
@@ -245,20 +245,19 @@ def same_driver(first: str, other: str) -> bool:
     return first.removesuffix(":latest") == other.removesuffix(":latest")
 
 
-def volume_conflict(mount: Mapping[str, Any], found: Mapping[str, Any] | None) -> str:
+def volume_conflict(mount: Mapping[str, Any], found: Volume | None) -> str:
     """Return why a session may not mount a volume that exists, a sentence without the host's name; else nothing.
 
-    mount: the JSON form. found: driver, options and maker (None if it is not for sessions); None if there is no volume
-    of that name.
+    mount: the JSON form. found: None if there is no volume of that name.
     """
     if found is None:
         return ""
-    if found["maker"] is None:
+    if found.maker is None:
         return "it was not made by a session, and does not have the label cluster-compute.volume either."
-    if same_driver(found["driver"], mount["driver"]) and found["options"] == mount["driver_options"]:
+    if same_driver(found.driver, mount["driver"]) and found.options == mount["driver_options"]:
         return ""
     return (
-        f"it has driver {found['driver']} with options {found['options']}, where driver {mount['driver']} with options "
+        f"it has driver {found.driver} with options {found.options}, where driver {mount['driver']} with options "
         f"{mount['driver_options']} is asked. What exists is not changed: choose another name, or remove it there."
     )
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ...adapters import engine as docker_engine
+from ...adapters import engine_objects
 from ...adapters.engine import Engine, EngineError
 from ...adapters.state import StateDirectory
 from ...core.model.call.base import Result, States
@@ -19,11 +19,11 @@ def call(request: Execute, _check_mode: bool) -> Result:
     engine = Engine.connect()
     owner.check(engine, StateDirectory(request.state_directory), request.session_name, request.asker)
     found = engine.session_containers(
-        {docker_engine.LABEL_SESSION_NAME: request.session_name, docker_engine.LABEL_REPLICA: request.replica}
+        {engine_objects.LABEL_SESSION_NAME: request.session_name, engine_objects.LABEL_REPLICA: request.replica}
     )
     if not found:
         raise EngineError(f"This host runs no replica {request.replica} of a session named {request.session_name}.")
-    code, out, err = engine.execute(found[0]["Id"], list(request.command), request.user)
+    code, out, err = engine.execute(found[0].id, list(request.command), request.user)
     result = {"changed": True, "rc": code, "stdout": out, "stderr": err}
     if code == 0:
         return result

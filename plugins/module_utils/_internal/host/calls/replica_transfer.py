@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from ...adapters import engine as docker_engine
+from ...adapters import engine_objects
 from ...adapters.engine import Engine
 from ...core.model.call.base import Result, States
 from ...core.model.call.replica_transfer import Transfer
@@ -32,17 +32,17 @@ def call(request: Transfer, _check_mode: bool) -> Result:
     Raises TransferError, and EngineError if it does not end in time.
     """
     engine = Engine.connect(request.seconds)
-    found = engine.session_containers({docker_engine.LABEL_SESSION_NAME: request.session_name})
-    running = [entry for entry in found if entry["State"] == "running"]
+    found = engine.session_containers({engine_objects.LABEL_SESSION_NAME: request.session_name})
+    running = [entry for entry in found if entry.runs]
     if len(running) != 1:
         raise TransferError(f"{len(running)} replicas of session {request.session_name} run here; it has to be one.")
-    name = running[0]["Labels"][docker_engine.LABEL_REPLICA]
+    name = running[0].replica
     if not request.peer:
-        return {"changed": False, "replica": name, "container": running[0]["Id"]}
+        return {"changed": False, "replica": name, "container": running[0].id}
     blocks = -(-request.size // BLOCK)
     begin = time.monotonic()
     command = ["sh", "-c", SEND, "sh", request.peer, str(blocks)]
-    code, out, err = engine.execute(running[0]["Id"], command, seconds=request.seconds)
+    code, out, err = engine.execute(running[0].id, command, seconds=request.seconds)
     took = time.monotonic() - begin
     if code != 0 or out.strip() != str(blocks * BLOCK):
         lines = (err.strip() or f"{out.strip() or 'nothing'} of {blocks * BLOCK} bytes came back").splitlines()

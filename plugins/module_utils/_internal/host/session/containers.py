@@ -14,7 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...adapters import engine as docker_engine
+from ...adapters import engine_objects
 from ...adapters.engine import RUNTIME, Engine, EngineError
+from ...adapters.engine_objects import Container
 from ...adapters.state import PublicKeys
 from ...core.model.decode import encode
 from ...core.model.plan import Plan, Replica
@@ -31,7 +33,7 @@ from ..exit_status import read_failure
 from ..steps import Stage, Step
 from .context import Context, digest
 from .differences import differences
-from .networks import endpoints, has_entry, put_in_order
+from .networks import attachments, has_entry, put_in_order
 from .ssh import image_user, key_files, login_of, places_in_image, search_path, server_steps, start_server
 
 if TYPE_CHECKING:
@@ -71,12 +73,12 @@ def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
     wanted = {replica.container for replica in context.replicas if replica.name not in own}
     steps = []
     for name, entry in sorted(context.engine.containers_named(wanted).items()):
-        owner = entry["Labels"].get(docker_engine.LABEL_SESSION_NAME) if docker_engine.is_replica(entry) else None
+        owner = entry.labels.session_name if entry.is_replica else ""
         if check_mode and owner == context.session.name:
             continue
         if context.record.status != PREPARING and not owner and name not in arriving:
-            aside = f"{name}-set-aside-{entry['Id'][:12]}"
-            rename = partial(context.engine.rename_container, entry["Id"], aside)
+            aside = f"{name}-set-aside-{entry.id[:12]}"
+            rename = partial(context.engine.rename_container, entry.id, aside)
             steps.append(Step("rename", "foreign container", name, rename, before=name, after=aside))
             continue
         whose = f"belongs to another session named {owner!r}" if owner else "does not belong to any session"
@@ -93,11 +95,11 @@ def foreign_containers(engine: Engine, plan: Plan, host: str, own: Collection[st
     return [
         f"There is a container named {name} already."
         for name, entry in sorted(engine.containers_named(wanted).items())
-        if not docker_engine.is_replica(entry) or docker_engine.session_id_of(entry["Labels"]) != plan.session.id
+        if not entry.is_replica or entry.labels.session_id != plan.session.id
     ]
 
 
-def surplus_steps(context: Context, containers: dict[str, dict[str, Any]]) -> Stage:
+def surplus_steps(context: Context, containers: Mapping[str, Container]) -> Stage:
     """Stop and remove containers of this session that are not, or no longer, planned for this host."""
     wanted = {replica.name for replica in context.replicas}
     return [
@@ -106,25 +108,25 @@ def surplus_steps(context: Context, containers: dict[str, dict[str, Any]]) -> St
             "container",
             f"{context.session.name}-{name}",
             partial(end_container, context.engine, entry, context.archive),
-            before=entry["State"],
+            before=entry.state,
         )
         for name, entry in sorted(containers.items())
         if name not in wanted
     ]
 
 
-def end_container(engine: Engine, entry: Mapping[str, Any], archive: LogArchive | None) -> None:
+def end_container(engine: Engine, entry: Container, archive: LogArchive | None) -> None:
     """Stop a replica with its grace time, keep its output, and remove it."""
-    if entry["State"] == "running":
-        engine.stop_container(entry["Id"], STOP_GRACE)
+    if entry.runs:
+        engine.stop_container(entry.id, STOP_GRACE)
     if archive is not None:
         archive.add(entry)
-    engine.remove_container(entry["Id"])
+    engine.remove_container(entry.id)
 
 
 def container_steps(
     context: Context,
-    containers: dict[str, dict[str, Any]],
+    containers: Mapping[str, Container],
     public_keys: PublicKeys,
     roles: Collection[str] | None = None,
 ) -> Stage:
@@ -142,16 +144,16 @@ def container_steps(
         if found is None:
             _refuse_volumes(context, replica)
             steps.append(_create_step(context, replica))
-        elif found["Labels"].get(docker_engine.LABEL_SPEC) != _specification(context, replica):
+        elif found.labels.text(engine_objects.LABEL_SPEC) != _specification(context, replica):
             raise EngineError(_another_plan(context, found, replica))
-        elif found["State"] != "running":
+        elif not found.runs:
             steps += _start_steps(context, found, replica)
-        elif _lost_its_files(context, found, pid := _pid(context, found["Id"])):
-            restart = partial(_restart, context, found["Id"], replica)
+        elif _lost_its_files(context, found, pid := context.engine.pid_of(found.id)):
+            restart = partial(_restart, context, found.id, replica)
             what = replica.container
             steps.append(Step("restart", "container", what, restart, before="without its files", after="running"))
         elif pid and context.data.has_lost_data(pid):
-            restart = partial(_restart, context, found["Id"], replica)
+            restart = partial(_restart, context, found.id, replica)
             what = replica.container
             steps.append(Step("restart", "container", what, restart, before="without its data", after="running"))
         else:
@@ -159,9 +161,9 @@ def container_steps(
     return steps
 
 
-def _another_plan(context: Context, found: Mapping[str, Any], replica: Replica) -> str:
+def _another_plan(context: Context, found: Container, replica: Replica) -> str:
     """Return the message about a container that does not have the options of its plan."""
-    options = differences(context.engine.inspect(found["Id"]) or {}, _body(context, replica))
+    options = differences(context.engine.options_of(found.id) or {}, _body(context, replica))
     return (
         f"The container {replica.container} on {context.host} differs from the plan that is recorded, in "
         f"{'; '.join(options) or 'options that are not compared one by one'}. Launch with session_recreate=true to "
@@ -171,7 +173,7 @@ def _another_plan(context: Context, found: Mapping[str, Any], replica: Replica) 
 
 def _refuse_volumes(context: Context, replica: Replica) -> None:
     """Reject an image with a volume at a path that each replica needs, or that is written before it starts."""
-    for path in map(os.path.normpath, context.image_configuration(replica).get("Volumes") or {}):
+    for path in map(os.path.normpath, context.image(replica).volumes):
         if path in NO_VOLUMES or any(path != own and is_below(path, own) for own in (MOUNT, places.RUNTIME)):
             raise EngineError(
                 f"The image {replica.image} has a volume at {show(path)}, which is the session's in each replica. "
@@ -179,10 +181,10 @@ def _refuse_volumes(context: Context, replica: Replica) -> None:
             )
 
 
-def _start_steps(context: Context, found: dict[str, Any], replica: Replica) -> Stage:
+def _start_steps(context: Context, found: Container, replica: Replica) -> Stage:
     """Start a replica that does not run. A failed one is started only as often as its session's policy allows."""
-    start = partial(_start, context, found["Id"], replica)
-    before, name = found["State"], replica.container
+    start = partial(_start, context, found.id, replica)
+    before, name = found.state, replica.container
     failed = read_failure(context.engine, context.directory, found, context.host)
     if failed is None:
         return [Step("start", "container", name, start, before=before, after="running")]
@@ -198,9 +200,9 @@ def _start_steps(context: Context, found: dict[str, Any], replica: Replica) -> S
     return [Step("restart", "container", name, start_again, before=failed.describe(), after="running")]
 
 
-def _lost_its_files(context: Context, found: dict[str, Any], pid: int) -> bool:
+def _lost_its_files(context: Context, found: Container, pid: int) -> bool:
     """Return whether a running replica sees another directory at /etc/cluster-compute than the host's."""
-    folder = context.directory.replica(found["Labels"][docker_engine.LABEL_REPLICA])
+    folder = context.directory.replica(found.replica)
     try:
         own = os.stat(folder)
     except FileNotFoundError:
@@ -223,7 +225,7 @@ def _create_step(context: Context, replica: Replica) -> Step:
     def create() -> None:
         try:
             container = context.engine.create_container(
-                replica.container, _body(context, replica), endpoints(context, replica)
+                replica.container, _body(context, replica), attachments(context, replica)
             )
         except EngineError as error:
             image = context.image_of(replica)
@@ -254,7 +256,7 @@ def _create_step(context: Context, replica: Replica) -> Step:
 
 def _start(context: Context, container: str, replica: Replica) -> None:
     _begin(context, container, replica)
-    pid = _pid(context, container) if context.data.paths else 0
+    pid = context.engine.pid_of(container) if context.data.paths else 0
     if pid and context.data.has_lost_data(pid):
         context.engine.stop_container(container, 0)
         raise EngineError(
@@ -268,11 +270,10 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
     if not context.has_ssh:
         _start_container(context, container, replica)
         return
-    description = context.engine.inspect(container) or {}
-    user = description["Config"]["User"]
+    found = context.engine.require(container)
     known: accounts.Accounts | None = None
-    if description["State"]["Status"] == "created":
-        login = login_of(context, container, replica, user)
+    if found.status == "created":
+        login = login_of(context, container, replica, found.user)
         if login.lacking:
             context.engine.unpack(container, login.lacking)
         uid, gid, known = login.uid, login.gid, login.known
@@ -280,7 +281,7 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
         uid, gid = owner
     else:
         known = accounts.Accounts(context.engine.read_file(container, accounts.PASSWD))
-        uid, gid = image_user(known.passwd, user)
+        uid, gid = image_user(known.passwd, found.user)
     # OpenSSH rejects a private key that users other than its own may read.
     for path in key_files(context, replica.name):
         os.chown(path, uid, gid)
@@ -298,7 +299,7 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
 def _has_ended(context: Context, container: str) -> bool:
     """Return whether the container's program has ended. The engine may need a moment to notice."""
     deadline = time.monotonic() + ENDING_SECONDS
-    while _pid(context, container):
+    while context.engine.pid_of(container):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
@@ -309,8 +310,8 @@ def _start_container(context: Context, container: str, replica: Replica) -> None
     try:
         context.engine.start_container(container)
     except EngineError as error:
-        made = (context.engine.inspect(container) or {}).get("HostConfig", {})
-        if made.get("Runtime") == RUNTIME and RUNTIME not in context.engine.runtimes():
+        made = context.engine.inspect(container)
+        if made is not None and made.runtime == RUNTIME and RUNTIME not in context.engine.info().runtimes:
             raise EngineError(
                 f"The engine of {context.host} has no runtime entry {RUNTIME} any more, by which {replica.container} "
                 "is started. Run the prepare_hosts playbook for this host, then the repair playbook.",
@@ -324,13 +325,8 @@ def _start_container(context: Context, container: str, replica: Replica) -> None
             f"capability CAP_SYS_RESOURCE, or ask for less. {error}"
         ) from error
     # A container that was created before the entry always starts without it.
-    if has_entry(context) and (context.engine.inspect(container) or {})["HostConfig"].get("Runtime") != RUNTIME:
+    if has_entry(context) and context.engine.require(container).runtime != RUNTIME:
         put_in_order(context, container, replica)
-
-
-def _pid(context: Context, container: str) -> int:
-    """Return the container's first process on the host. 0 if it does not run."""
-    return int(((context.engine.inspect(container) or {}).get("State") or {}).get("Pid") or 0)
 
 
 def _specification(context: Context, replica: Replica) -> str:
@@ -354,14 +350,14 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
         "Image": context.image_of(replica),
         "Env": [f"{name}={value}" for name, value in values.items()],
         "Labels": {
-            **docker_engine.NO_LABELS,
+            **engine_objects.NO_LABELS,
             **context.labels,
-            docker_engine.LABEL_REPLICA: replica.name,
-            docker_engine.LABEL_SPEC: _specification(context, replica),
-            docker_engine.LABEL_CPUS: str(resources.cpus),
-            docker_engine.LABEL_MEMORY: str(resources.memory),
-            docker_engine.LABEL_DEVICES: json.dumps(replica.devices, sort_keys=True, separators=(",", ":")),
-            **({} if replica.disk_size is None else {docker_engine.LABEL_DISK: str(replica.disk_size)}),
+            engine_objects.LABEL_REPLICA: replica.name,
+            engine_objects.LABEL_SPEC: _specification(context, replica),
+            engine_objects.LABEL_CPUS: str(resources.cpus),
+            engine_objects.LABEL_MEMORY: str(resources.memory),
+            engine_objects.LABEL_DEVICES: json.dumps(replica.devices, sort_keys=True, separators=(",", ":")),
+            **({} if replica.disk_size is None else {engine_objects.LABEL_DISK: str(replica.disk_size)}),
             **_record_label(context, replica),
         },
         "ExposedPorts": {port: {} for port in bindings},

@@ -14,9 +14,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...adapters import engine as docker_engine
-from ...adapters import machine, ssh_server
+from ...adapters import engine_objects, machine, ssh_server
 from ...adapters.engine import Engine
+from ...adapters.engine_objects import Image, read_image
 from ...adapters.ledger import LedgerFile
 from ...adapters.state import SessionDirectory, StateDirectory
 from ...core.model.claims import Allocatable
@@ -110,14 +110,14 @@ class Context:
         self.image_ids: dict[str, str] = {}
         self._made: dict[Hashable, Any] = {}
         self._locks: dict[Hashable, Lock] = {}
-        self._image_configurations: dict[str, dict[str, Any]] = {}
+        self._images: dict[str, Image] = {}
         self.directory: SessionDirectory = state.session(self.session.id)
         self.written: set[Path] = set()
         """Files to write, which decide what has to be restarted afterwards."""
         self.data = SessionData(record, plan, host, self.directory, engine)
         self.labels = {
-            docker_engine.LABEL_SESSION_ID: self.session.id,
-            docker_engine.LABEL_SESSION_NAME: self.session.name,
+            engine_objects.LABEL_SESSION_ID: self.session.id,
+            engine_objects.LABEL_SESSION_NAME: self.session.name,
         }
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
@@ -162,15 +162,15 @@ class Context:
         pinned = self.plan.images[replica.image].ids[self.host]
         return str(pinned or replica.image)
 
-    def image_configuration(self, replica: Replica) -> dict[str, Any]:
-        """Return the container settings of the replica's image. Empty if the image is not here yet."""
+    def image(self, replica: Replica) -> Image:
+        """Return the replica's image, as one of nothing if it is not here yet."""
         # The image of an existing container, because its tag may mean another one by now.
         image = self.image_ids.get(replica.name) or self.image_of(replica)
-        if image not in self._image_configurations:
-            self._image_configurations[image] = (self.engine.inspect_image(image) or {}).get("Config") or {}
-        return self._image_configurations[image]
+        if image not in self._images:
+            self._images[image] = self.engine.inspect_image(image) or read_image({})
+        return self._images[image]
 
     def image_environment(self, replica: Replica) -> dict[str, str]:
         """Return the variables that the replica's image sets. Empty if the image is not here yet."""
-        pairs = (text.partition("=") for text in self.image_configuration(replica).get("Env") or [])
+        pairs = (text.partition("=") for text in self.image(replica).environment)
         return {name: value for name, _dummy, value in pairs if environment_names.ENVIRONMENT_NAME.fullmatch(name)}

@@ -14,10 +14,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from ...adapters import ssh_keys, ssh_server
 from ...adapters.engine import Engine, EngineError, Entry
+from ...adapters.engine_objects import Container
 from ...adapters.listeners import listens
 from ...adapters.state import PublicKeys
 from ...core.model.plan import Replica
@@ -77,9 +77,9 @@ def in_the_way(engine: Engine, container: str) -> str:
 
     try:
         files = {path: engine.read_file(container, path) for path in logins.READ}
-        configuration = (engine.inspect(container) or {})["Config"]
-        uid, _gid = image_user(files[accounts.PASSWD], configuration["User"])
-        variables = dict(text.partition("=")[::2] for text in configuration.get("Env") or ())
+        made = engine.require(container)
+        uid, _gid = image_user(files[accounts.PASSWD], made.user)
+        variables = dict(text.partition("=")[::2] for text in made.environment)
         run = logins.run_at_login(files, uid, variables.get("HOME", ""))
         found = logins.obstacles(files, uid, [path for path in run if engine.has_path(container, path)])
         if not ssh_runtime.is_of_this_release():
@@ -98,7 +98,7 @@ def has_own_server(context: Context, container: str, replica: Replica) -> bool:
     image = context.image_of(replica)
 
     def look() -> bool:
-        if f"{DEFAULT_PORT}/tcp" in (context.image_configuration(replica).get("ExposedPorts") or {}):
+        if f"{DEFAULT_PORT}/tcp" in context.image(replica).ports:
             return True
         noted = image_notes.read(context.state, image).own_server
         return _has_server(context, container) if noted is None else noted
@@ -125,7 +125,7 @@ def places_in_image(context: Context, replica: Replica, targets: Iterable[str]) 
     """
     wanted = tuple(targets)
     image = context.image_of(replica)
-    volumes = context.image_configuration(replica).get("Volumes") or {}
+    volumes = context.image(replica).volumes
 
     def look() -> dict[str, str]:
         notes = image_notes.read(context.state, image)
@@ -155,7 +155,7 @@ def places_in_image(context: Context, replica: Replica, targets: Iterable[str]) 
     return context.once(("places", image, wanted), look)
 
 
-def server_steps(context: Context, found: dict[str, Any], replica: Replica, public_keys: PublicKeys, pid: int) -> Stage:
+def server_steps(context: Context, found: Container, replica: Replica, public_keys: PublicKeys, pid: int) -> Stage:
     """Start the SSH server of a running replica if it is missing, such as after a restart by another program.
 
     A server that answers with another key than the replica's current one is ended first. From OpenSSH 9.8 on, it reads
@@ -169,7 +169,7 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
     wanted = public_keys[replica.name]["host"]  # None for a key that check mode does not create
     if pid in context.server_starts:
         _await_listening(pid, place)
-    start = partial(start_server, context, found["Id"], replica)
+    start = partial(start_server, context, found.id, replica)
 
     def renew() -> None:
         ssh_server.end(pid, *place)

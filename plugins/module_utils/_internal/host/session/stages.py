@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ...adapters import engine as docker_engine
+from ...adapters import engine_objects
 from ...adapters.state import PublicKeys
 from ..steps import Stage
 from . import containers, files, links, networks, record
@@ -31,10 +31,10 @@ def session_stages(
     container of the same name belongs to another owner, or the session's resources are taken.
     """
     found = {
-        entry["Labels"][docker_engine.LABEL_REPLICA]: entry
-        for entry in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
+        entry.replica: entry
+        for entry in context.engine.session_containers({engine_objects.LABEL_SESSION_ID: context.session.id})
     }
-    context.image_ids = {name: entry["ImageID"] for name, entry in found.items()}
+    context.image_ids = {name: entry.image for name, entry in found.items()}
     if context.lease_owner is not None and not check_mode:
         context.ledger.require(context.session.id, context.lease_owner)
         context.data.check_probes(context.lease_owner)
@@ -43,7 +43,7 @@ def session_stages(
     if context.amendment is not None and context.data.is_new and containers_too and not check_mode:
         context.data.check_probes(context.amendment.lease_owner)
     made_links = links.link_steps(context)
-    is_running = any(entry["State"] == "running" for entry in found.values())
+    is_running = any(entry.runs for entry in found.values())
     stages = [
         containers.foreign_steps(context, set(found), check_mode),
         place,

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine, engine_objects
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    Attachment,
     Engine,
     EngineError,
+    NetworkChoice,
     NetworkKept,
 )
 from ansible_collections.cluster_compute.session.tests.support.adapters.engine_server import (
@@ -31,7 +33,7 @@ from ansible_collections.cluster_compute.session.tests.support.adapters.engine_s
 ID = "5c7a1f0e-0000-4000-8000-000000000000"
 FOLDER = f"/var/lib/cluster-compute/sessions/{ID}/replicas/sub1"
 FILES = {"Type": "bind", "Source": FOLDER, "Destination": "/etc/cluster-compute"}
-OF_REPLICA = {engine.LABEL_SESSION_ID: ID, engine.LABEL_REPLICA: "sub1"}
+OF_REPLICA = {engine_objects.LABEL_SESSION_ID: ID, engine_objects.LABEL_REPLICA: "sub1"}
 
 
 @pytest.fixture
@@ -43,56 +45,6 @@ def server(tmp_path: Path) -> Iterator[EngineServer]:
 @pytest.fixture
 def asking(server: EngineServer) -> Engine:
     return Engine.connect(timeout=60, path=str(server.path))
-
-
-@pytest.mark.parametrize(
-    ("labels", "mounts", "expected"),
-    [
-        (OF_REPLICA, [FILES], True),
-        (OF_REPLICA, [], False),
-        (OF_REPLICA, [{**FILES, "Destination": "/data"}], False),
-        # All that an image can bring: labels, and a volume.
-        (OF_REPLICA, [{**FILES, "Type": "volume", "Source": "/var/lib/docker/volumes/x/_data"}], False),
-        (OF_REPLICA, [{**FILES, "Type": "volume"}], False),
-        ({**OF_REPLICA, engine.LABEL_REPLICA: "main1"}, [FILES], False),
-        ({**OF_REPLICA, engine.LABEL_SESSION_ID: ID.replace("5", "6")}, [FILES], False),
-        ({engine.LABEL_SESSION_ID: ID}, [FILES], False),
-        ({**OF_REPLICA, engine.LABEL_SESSION_ID: "x"}, [FILES], False),
-        ({**OF_REPLICA, engine.LABEL_SESSION_ID: ""}, [{**FILES, "Source": "/sessions//replicas/sub1"}], False),
-        ({}, [FILES], False),
-    ],
-)
-def test_a_replica_bears_an_id_and_has_the_files_of_a_session(
-    labels: dict[str, str], mounts: list[dict[str, str]], expected: bool
-) -> None:
-    assert engine.is_replica({"Labels": labels, "Mounts": mounts}) is expected
-    assert not engine.is_replica({"Labels": labels, "Mounts": None})
-
-
-def test_every_label_of_ours_is_set_on_a_container() -> None:
-    """The engine adds the labels of an image that a container does not set."""
-    ours = {getattr(engine, name) for name in vars(engine) if name.startswith("LABEL_")}
-    assert dict.fromkeys(ours, "") == engine.NO_LABELS
-    assert len(ours) == 11
-
-
-@pytest.mark.parametrize(
-    ("text", "number"), [("1500", 1500), ("", 0), ("lots", 0), ("-1", 0), ("1.5", 0), ("9" * 30, 0)]
-)
-def test_a_label_that_holds_no_number_counts_nothing(text: str, number: int) -> None:
-    assert engine.number_of({"name": text}, "name") == number
-    assert engine.number_of({}, "name") == 0
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"gpu": 3}', '{"gpu": null}', "[" * 100_000])
-def test_a_label_that_holds_no_devices_tells_none(text: str) -> None:
-    assert engine.devices_of({engine.LABEL_DEVICES: text}) == ()
-
-
-def test_devices_of_a_label() -> None:
-    held = {engine.LABEL_DEVICES: '{"tpu":["/dev/t"],"gpu":["GPU-1","GPU-2"]}'}
-    assert engine.devices_of(held) == (("gpu", ("GPU-1", "GPU-2")), ("tpu", ("/dev/t",)))
-    assert engine.devices_of({}) == ()
 
 
 @pytest.mark.parametrize(
@@ -158,15 +110,15 @@ def test_podman_is_not_taken_for_docker_engine(server: EngineServer) -> None:
 
 def test_containers_are_listed_by_name_and_label(server: EngineServer, asking: Engine) -> None:
     container = {"Names": ["/b"], "Labels": OF_REPLICA, "Mounts": [FILES]}
-    two: dict[str, Any] = {"Names": ["/a"], "Labels": {}, "Mounts": None}
+    two: dict[str, object] = {"Names": ["/a"], "Labels": {}, "Mounts": None}
     server.answer("GET /containers/json", value=[container, two, {**container, "Names": None}])
-    assert [engine.container_name(found) for found in asking.containers()] == ["", "a", "b"]
-    assert asking.containers_named({"a", "c"}) == {"a": two}
-    assert asking.session_containers({"x": "y"}) == [{**container, "Names": None}, container]
+    assert [found.name for found in asking.containers()] == ["", "a", "b"]
+    assert asking.containers_named({"a", "c"}) == {"a": engine_objects.read_container(two)}
+    assert [found.name for found in asking.session_containers({"x": "y"})] == ["", "b"]
     assert [request.query for request in server.requests] == [
         {"all": "true"},
         {"all": "true"},
-        {"all": "true", "filters": json.dumps({"label": [engine.LABEL_SESSION_ID, "x=y"]})},
+        {"all": "true", "filters": json.dumps({"label": [engine_objects.LABEL_SESSION_ID, "x=y"]})},
     ]
 
 
@@ -205,24 +157,27 @@ def test_what_is_so_already_is_no_error(server: EngineServer, asking: Engine) ->
 
 def test_a_container_on_two_networks(server: EngineServer) -> None:
     """Engines before API 1.44 take one endpoint at creation; nothing is left behind where another cannot be made."""
-    endpoints: dict[str, dict[str, Any]] = {"one": {}, "two": {"IPAMConfig": {"IPv4Address": "10.0.0.2"}}}
+    attachments = {"one": Attachment("eth0"), "two": Attachment("eth1", "10.0.0.2")}
     server.answer("POST /containers/create", status=201, value={"Id": "c1", "Warnings": []})
     server.answer("POST /networks/two/connect", text="")
     for version, at_once, more in (("1.45", ["one", "two"], []), ("1.41", ["one"], ["/networks/two/connect"])):
         server.version = version
         server.requests.clear()
         body = {"Image": "i", "HostConfig": {"Memory": 1}}
-        assert Engine.connect(path=str(server.path)).create_container("main 1", body, endpoints) == "c1"
+        assert Engine.connect(path=str(server.path)).create_container("main 1", body, attachments) == "c1"
         made = json.loads(server.requests[0].body)
         assert server.requests[0].query == {"name": "main 1"}
         assert list(made["NetworkingConfig"]["EndpointsConfig"]) == at_once
         assert made["HostConfig"] == {"Memory": 1, "NetworkMode": "one"}
         assert [request.path for request in server.requests[1:]] == more
-    assert json.loads(server.requests[1].body) == {"Container": "c1", "EndpointConfig": endpoints["two"]}
+    assert json.loads(server.requests[1].body) == {
+        "Container": "c1",
+        "EndpointConfig": {"IPAMConfig": {"IPv4Address": "10.0.0.2"}},
+    }
     server.answer("POST /networks/two/connect", status=500, value={"message": "no room"})
     server.requests.clear()
     with pytest.raises(EngineError, match=r"^Docker Engine could not connect the container c1 to the network two: no"):
-        Engine.connect(path=str(server.path)).create_container("main", body, endpoints)
+        Engine.connect(path=str(server.path)).create_container("main", body, attachments)
     assert [(request.method, request.path) for request in server.requests][-1] == ("DELETE", "/containers/c1")
 
 
@@ -231,10 +186,10 @@ def test_networks_and_volumes(server: EngineServer, asking: Engine) -> None:
     server.answer("POST /volumes/create", status=201, value={"Name": "v"})
     server.answer("GET /networks", value=[{"Name": "b"}, {"Name": "a"}])
     server.answer("POST /networks/b/disconnect", text="")
-    asking.create_network("b", "10.0.0.0/24", {"l": "1"}, driver="macvlan", options={"parent": "p"}, internal=True)
+    asking.create_network("b", NetworkChoice("10.0.0.0/24", "macvlan", {"parent": "p"}, internal=True), {"l": "1"})
     asking.create_volume("v", "local", {"type": "nfs"}, {"l": "1"})
     asking.disconnect_container("c", "b")
-    assert [found["Name"] for found in asking.networks({"l": "1"})] == ["a", "b"]
+    assert [found.name for found in asking.networks({"l": "1"})] == ["a", "b"]
     network, volume, left = (json.loads(request.body) for request in server.requests[:3])
     assert network == {
         "Name": "b",
@@ -332,7 +287,7 @@ def test_an_image_is_examined_in_a_container_of_nothing_else(server: EngineServe
     with pytest.raises(KeyError), asking.image_files("cc-1", "sha256:1", ["/a/", "/a", "b", "/"]) as container:
         raise KeyError(container)
     made = json.loads(server.requests[0].body)
-    assert made.pop("Labels") == engine.NO_LABELS
+    assert made.pop("Labels") == engine_objects.NO_LABELS
     volumes = [{"Type": "tmpfs", "Target": "/a"}, {"Type": "tmpfs", "Target": "/b"}]
     assert made == {"Image": "sha256:1", "Cmd": ["/"], "HostConfig": {"NetworkMode": "none", "Mounts": volumes}}
     assert [(request.method, request.path) for request in server.requests[1:]] == [("DELETE", "/containers/c1")]
@@ -484,7 +439,7 @@ def test_an_engine_that_maps_users(server: EngineServer, asking: Engine) -> None
     for options, expected in ((["name=seccomp,profile=default", "name=userns"], True), (["name=cgroupns"], False)):
         known = {"ServerVersion": "26.1.5", "Architecture": "x86_64", "NCPU": 2, "MemTotal": 1}
         server.answer("GET /info", value={**known, "SecurityOptions": options})
-        assert asking.facts()["remaps_users"] is expected
+        assert asking.info().remaps_users is expected
 
 
 @pytest.mark.parametrize(

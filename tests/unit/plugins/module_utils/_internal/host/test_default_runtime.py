@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import RUNTIME
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import Runtime
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import default_runtime
 
-ENTRY = {RUNTIME: {"path": str(default_runtime.SCRIPT)}}
-RUNC = {"runc": {"path": "runc"}, **ENTRY}
-NVIDIA = {**RUNC, "nvidia": {"path": "/usr/bin/nvidia-container-runtime", "runtimeArgs": ["--mode", "a b"]}}
-KATA = {**RUNC, "kata": {"runtimeType": "io.containerd.kata.v2"}}
+ENTRY = {RUNTIME: Runtime(str(default_runtime.SCRIPT))}
+RUNC = {"runc": Runtime("runc"), **ENTRY}
+NVIDIA = {**RUNC, "nvidia": Runtime("/usr/bin/nvidia-container-runtime", ("--mode", "a b"))}
+KATA = {**RUNC, "kata": Runtime("")}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ KATA = {**RUNC, "kata": {"runtimeType": "io.containerd.kata.v2"}}
 )
 def test_a_script_that_was_made_for_another_default_is_stale(
     script: str | None,
-    known: dict[str, Any],
+    known: dict[str, Runtime],
     default: str,
     is_stale: bool,
     tmp_path: Path,
@@ -56,4 +56,4 @@ def test_a_program_is_the_same_by_its_name_and_by_its_place(tmp_path: Path, monk
     monkeypatch.setattr(default_runtime, "_PATH", str(tmp_path))
     monkeypatch.setattr(default_runtime, "SCRIPT", tmp_path / "runtime")
     (tmp_path / "runtime").write_text('exec runc "$@"\n', encoding="utf-8")
-    assert default_runtime.stale({**RUNC, "runc": {"path": str(program)}}, "runc") == ""
+    assert default_runtime.stale({**RUNC, "runc": Runtime(str(program))}, "runc") == ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import folders
@@ -16,7 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 def test_a_file_that_has_another_name_still_does_not_count_as_removed(tmp_path: Path) -> None:
     """The kernel calls it deleted by the name that it was opened by; du finds it by the other one."""
     replica: Any = object.__new__(disk._Replica)
-    replica.status = {"Pid": os.getpid()}
+    replica.description = SimpleNamespace(pid=os.getpid())
     replica.volumes = [folders.mount_of(str(tmp_path)).point]
     paths = [tmp_path / name for name in ("linked", "removed")]
     for path in paths:

@@ -15,12 +15,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
     LABEL_CODE,
     LABEL_RECORD,
     LABEL_SESSION_ID,
     LABEL_SESSION_NAME,
     NO_LABELS,
+    read_container,
+    read_network,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
@@ -125,8 +127,13 @@ def state(tmp_path: Path) -> StateDirectory:
 def engine_with(*held: dict[str, str], containers: tuple[dict[str, str], ...] = ()) -> Any:
     """Return an engine with a network, and containers, that bear these labels."""
     of_session = {LABEL_SESSION_ID: SESSION, LABEL_SESSION_NAME: "train"}
-    networks = [{"Name": f"n{number}", "Labels": {**of_session, **own}} for number, own in enumerate(held)]
-    listed = [{"Names": [f"/c{number}"], "Labels": {**of_session, **own}} for number, own in enumerate(containers)]
+    networks = [
+        read_network({"Name": f"n{number}", "Labels": {**of_session, **own}}) for number, own in enumerate(held)
+    ]
+    listed = [
+        read_container({"Names": [f"/c{number}"], "Labels": {**of_session, **own}})
+        for number, own in enumerate(containers)
+    ]
     return SimpleNamespace(networks=lambda: networks, session_containers=lambda: listed)
 
 

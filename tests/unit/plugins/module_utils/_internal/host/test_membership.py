@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import questions
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import state as state_directory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import read_info
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.questions import Echo, Question
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_repair import (
@@ -183,7 +184,9 @@ class TestRepair:
     def done(self, state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """Have a repair write down what it would do instead of doing it."""
         found: list[str] = []
-        engine = SimpleNamespace(networks=list, session_containers=list, details=lambda: {"root": "/"})
+        engine = SimpleNamespace(
+            networks=list, session_containers=list, info=lambda: read_info({"DockerRootDir": "/"}, "1.45")
+        )
         engine.uses_nftables = lambda: False
         monkeypatch.setattr(Engine, "connect", lambda _timeout: engine)
         monkeypatch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])

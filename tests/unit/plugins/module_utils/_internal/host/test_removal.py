@@ -43,7 +43,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """Return a group whose engines keep all networks."""
 
     def refuse(host: Host, key: str) -> None:
-        raise NetworkKept(f"The network {host.network_of[key]['Name']} stays.")
+        raise NetworkKept(f"The network {host.network_of[key].name} stays.")
 
     monkeypatch.setattr(Host, "remove_network", refuse)
     monkeypatch.setattr(timer, "enforce_limits", lambda *_given: ({}, []))

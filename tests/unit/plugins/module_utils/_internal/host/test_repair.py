@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import state as state_directory
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
     LABEL_SESSION_ID,
     LABEL_SESSION_NAME,
-    Engine,
+    EngineInfo,
+    EngineNetwork,
+    read_info,
+    read_network,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_repair import (
@@ -51,14 +55,14 @@ def record(session_id: str) -> Record:
     return advance(waiting, PENDING, "There was no room for it.", queue=QueueTicket(1))
 
 
-def _details() -> dict[str, str]:
-    return {"root": "/"}
+def _info() -> EngineInfo:
+    return read_info({"DockerRootDir": "/"}, "1.45")
 
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
     """Return a state directory with three sessions, on a host whose engine has nothing."""
-    engine = SimpleNamespace(networks=list, session_containers=list, details=_details, uses_nftables=lambda: False)
+    engine = SimpleNamespace(networks=list, session_containers=list, info=_info, uses_nftables=lambda: False)
     monkeypatch.setattr(Engine, "connect", lambda _timeout: engine)
     monkeypatch.setattr(state_directory, "LOCKS", str(tmp_path))
     monkeypatch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
@@ -139,14 +143,11 @@ class Lost:
     def __init__(self, state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
         self.state, self.made, self.evaluated = state, list[int](), list[tuple[int, str]]()
         shutil.rmtree(state.sessions)
-        self.network: dict[str, Any] = {
-            "Name": "cc-egress",
-            "Labels": {LABEL_SESSION_ID: LOST, LABEL_SESSION_NAME: "train"},
-        }
+        self.labels = {LABEL_SESSION_ID: LOST, LABEL_SESSION_NAME: "train"}
         engine = Engine.connect(0)
 
-        def networks(*_given: Any, **_named: Any) -> list[dict[str, Any]]:
-            return [self.network]
+        def networks(*_given: Any, **_named: Any) -> list[EngineNetwork]:
+            return [read_network({"Name": "cc-egress", "Labels": self.labels})]
 
         engine.networks = networks  # type: ignore[method-assign]
         converge = lambda _self, record, _host: self.made.append(record.revision)  # noqa: E731
@@ -154,7 +155,7 @@ class Lost:
 
     def bear(self, record: Record) -> Lost:
         """Let the network bear a record of this host."""
-        self.network["Labels"] |= labels.record_labels(self.state, record)
+        self.labels |= labels.record_labels(self.state, record)
         return self
 
     def evaluate(self, record: Record, host: str) -> None:

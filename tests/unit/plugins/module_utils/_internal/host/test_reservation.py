@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine_objects
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    Container,
+    read_container,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
     Allocatable,
     Claim,
@@ -19,15 +21,16 @@ TRAIN, OTHER = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa", "00000000-0e04-4a3c-9d2a-
 ALLOCATABLE = Allocatable(cpus=8000, memory=8 << 30, max_replicas=3)
 
 
-def container(session_id: str, name: str, port: int) -> dict[str, Any]:
+def container(session_id: str, name: str, port: int) -> Container:
     """Return a container of a session as the engine lists it."""
     labels = {
-        docker_engine.LABEL_SESSION_ID: session_id,
-        docker_engine.LABEL_SESSION_NAME: name,
-        docker_engine.LABEL_CPUS: "500",
-        docker_engine.LABEL_MEMORY: str(1 << 30),
+        engine_objects.LABEL_SESSION_ID: session_id,
+        engine_objects.LABEL_SESSION_NAME: name,
+        engine_objects.LABEL_CPUS: "500",
+        engine_objects.LABEL_MEMORY: str(1 << 30),
     }
-    return {"Labels": labels, "Ports": [{"IP": "0.0.0.0", "PublicPort": port, "Type": "tcp"}, {"PrivatePort": 22}]}
+    ports = [{"IP": "0.0.0.0", "PublicPort": port, "Type": "tcp"}, {"PrivatePort": 22}]
+    return read_container({"Labels": labels, "Ports": ports})
 
 
 def test_containers_that_the_ledger_does_not_know_hold_a_replica_each() -> None:

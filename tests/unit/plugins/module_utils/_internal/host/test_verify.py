@@ -8,6 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    read_inspected,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import verify
 from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
@@ -30,7 +33,7 @@ def test_a_long_line_is_cut_to_its_end() -> None:
 
 
 def test_without_patience_nobody_waits_for_a_replica_that_may_need_others() -> None:
-    found = {"State": {"Status": "running", "Pid": os.getpid()}, "HostConfig": {}}
+    found = read_inspected({"State": {"Status": "running", "Pid": os.getpid()}})
     engine: Any = SimpleNamespace(inspect=lambda _container: found)
     replica = {"name": "main1", "role": "main", "host": "h1", "container": "demo-main1"}
     role = {"name": "main", "ready_port": 1}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine_objects
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.host_settings import (
@@ -77,7 +77,7 @@ def test_a_host_ends_what_is_over_whatever_a_controller_does_meanwhile(
             world.schedule()
             world.schedule()
             # A launch that looks after the end begins another session of the name.
-            labels = {docker_engine.LABEL_SESSION_ID: ended}
+            labels = {engine_objects.LABEL_SESSION_ID: ended}
             assert not any(host.session_containers(labels) for host in world.hosts.values())
             copies = [record for host in world.hosts.values() for record in StateDirectory(str(host.root)).records()[0]]
             assert {copy.status for copy in copies if copy.id == ended} <= {TERMINATED}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine_objects
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     DEFAULT_GROUP,
     ERROR,
@@ -400,9 +400,9 @@ def check_members(world: World, members: dict[str, list[str]]) -> None:
             if record.status == PENDING:
                 assert host in members[group_of(record)], (host, group_of(record))
         for there in world.hosts.values():
-            for entry in there.session_containers({docker_engine.LABEL_SESSION_NAME: name}):
-                key = entry["Labels"][docker_engine.LABEL_SESSION_ID]
-                assert there.name in members[groups.get(key, DEFAULT_GROUP)], (entry["Id"], there.name)
+            for entry in there.session_containers({engine_objects.LABEL_SESSION_NAME: name}):
+                key = entry.labels.session_id
+                assert there.name in members[groups.get(key, DEFAULT_GROUP)], (entry.id, there.name)
 
 
 def end(world: World) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.image_stream import WAIT
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
@@ -77,7 +76,7 @@ class Group(World):
             self.publish("demo")
         elif kind == "remove image":
             host = self.hosts[what]
-            used = {container["ImageID"] for container in host.containers.values()}
+            used = {container.image for container in host.containers.values()}
             host.images = {name: image for name, image in host.images.items() if image in used}
         elif kind == "end jobs":
             self.hosts[what].go_on(ends=True)
@@ -133,7 +132,7 @@ class Group(World):
         found: dict[str, set[str]] = {}
         for host in self.hosts.values():
             for container in host.containers.values():
-                found.setdefault(container["Labels"][docker_engine.LABEL_SESSION_ID], set()).add(container["ImageID"])
+                found.setdefault(container.labels.session_id, set()).add(container.image)
         assert [images for images in found.values() if len(images) > 1] == []
 
     def end(self) -> None:
