@@ -57,6 +57,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot, removal, steps, verify
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.facts import port_list
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.prepare import make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
@@ -129,10 +130,10 @@ class World:
             lambda: {
                 "usable": True,
                 "capacity": {"cpus": 1000, "memory": 2**34},
-                "underlay": link.underlay(UNDERLAY[host], link.details()),
+                "underlay": encode(link.underlay(UNDERLAY[host], link.details())),
                 "subnets": link.subnets(link.details()),
                 "vnis": link.vnis(link.details()),
-                "ports": link.listening_ports(),
+                "ports": port_list(link.listening_ports()),
                 "encryption": wireguard.problem(),
             },
         )
@@ -200,7 +201,7 @@ class World:
 
     def names(self, host: str) -> set[str]:
         """Return the names of the links that a host has."""
-        return set(inside(host, lambda: [entry["ifname"] for entry in link.details()]))
+        return set(inside(host, lambda: [entry.name for entry in link.details()]))
 
 
 @pytest.fixture(scope="module")

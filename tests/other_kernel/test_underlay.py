@@ -50,6 +50,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import steps
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_preflight
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.facts import port_list
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
 from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
@@ -134,10 +135,10 @@ def facts_of(end: End, host: str) -> dict[str, Any]:
     return {
         "usable": True,
         "capacity": {"cpus": 1000, "memory": 2**34},
-        "underlay": link.underlay(end.of(host), there),
+        "underlay": encode(link.underlay(end.of(host), there)),
         "subnets": link.subnets(there),
         "vnis": link.vnis(there),
-        "ports": link.listening_ports(),
+        "ports": port_list(link.listening_ports()),
     }
 
 

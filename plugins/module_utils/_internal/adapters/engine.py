@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.model.mounts import Volume
+from ..core.model.host_parts import Volume
 from ..core.rules.images import suits
 from ..core.values.errors import SessionError
 from .background import started_at

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.model.mounts import Volume
+from ..core.model.host_parts import Volume
 from ..core.model.record import is_session_id
 from ..core.rules.images import content_of
 from ..core.values.places import DIRECTORY
@@ -55,8 +55,8 @@ NO_LABELS = dict.fromkeys(
 """All our labels, empty. The engine adds an image's labels that a container does not set, so each is set on it."""
 
 RUNNING = "running"
-PublishedPort = tuple[str, int, str]
-"""Address, port of the host and protocol."""
+HostPort = tuple[str, int, str]
+"""Address, port and protocol of what is published, or listens, on a host."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Container:
     status: str
     created: int
     labels: Labels
-    ports: tuple[PublishedPort, ...]
+    ports: tuple[HostPort, ...]
     endpoints: Mapping[str, Endpoint]
     is_replica: bool
 

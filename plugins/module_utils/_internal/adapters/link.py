@@ -19,10 +19,11 @@ import json
 import os
 import socket
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.model.host_parts import Underlay
 from ..core.model.record import is_session_id
 from ..core.rules.isolation import EGRESS_PREFIX, INNER_PREFIX
 from ..core.values.errors import SessionError, printable
@@ -36,8 +37,68 @@ TUNNEL_PREFIX = "cct"
 VXLAN_PORT = 4789
 """UDP port of VXLAN (IANA); a site may set another."""
 
-Links = list[dict[str, Any]]
-"""iproute2's description of each link."""
+
+@dataclass(frozen=True)
+class Address:
+    """An address of a link."""
+
+    local: str
+    prefix: int
+    scope: str
+
+    @property
+    def network(self) -> str:
+        """The subnet that it is in."""
+        return str(ipaddress.ip_interface(f"{self.local}/{self.prefix}").network)
+
+
+@dataclass(frozen=True)
+class VxlanData:
+    """What the kernel reports of a VXLAN device. device: the link it goes through, empty for none.
+
+    is_shareable: whether those of sessions can share its UDP port. is_static: whether it learns nothing and answers for
+    its neighbours.
+    """
+
+    vni: int
+    port: int
+    local: str
+    device: str
+    is_ipv6: bool
+    is_shareable: bool
+    is_static: bool
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link of this host, or of a network namespace. kind: empty for hardware. master: what it is a part of."""
+
+    name: str
+    mac: str
+    mtu: int
+    flags: tuple[str, ...]
+    alias: str
+    kind: str
+    master: str
+    addresses: tuple[Address, ...]
+    vxlan: VxlanData | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it was set up."""
+        return "UP" in self.flags
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way that packets take: the link, the MTU of the route if it has one, and whether it leads to a gateway."""
+
+    link: str
+    mtu: int | None = None
+    has_gateway: bool = False
+
+
+Links = Sequence[Link]
 
 PROBE = (
     "link add name cc-vxlan type vxlan id 1 dstport 4789\n"
@@ -63,7 +124,7 @@ def run(command: list[str], stdin: str | None = None) -> str:
     return run_command(command, stdin, error=LinkError)
 
 
-def _json(command: list[str]) -> list[dict[str, Any]]:
+def _json(command: list[str]) -> list[Any]:
     """Run *command* and return its JSON list, without the empty objects that iproute2 prints for what just vanished."""
     output = run(command)
     return [entry for entry in json.loads(output) if entry] if output.strip() else []
@@ -79,15 +140,10 @@ def run_in_network_of(pid: int, command: list[str]) -> str:
     return run(["nsenter", f"--net=/proc/{pid}/ns/net", *command])
 
 
-def addresses_of(pid: int) -> dict[str, dict[str, Any]]:
+def addresses_of(pid: int) -> dict[str, Link]:
     """Return the global addresses in the network namespace of the process *pid*, each with its link."""
-    links = [entry for entry in json.loads(run_in_network_of(pid, ["ip", "-j", "address", "show"])) if entry]
-    return {
-        address["local"]: link
-        for link in links
-        for address in link.get("addr_info", [])
-        if address.get("scope") == "global"
-    }
+    links = [read_link(entry) for entry in json.loads(run_in_network_of(pid, ["ip", "-j", "address", "show"])) if entry]
+    return {address.local: link for link in links for address in link.addresses if address.scope == "global"}
 
 
 def ensure_interface(pid: int, address: str, name: str, mac: str) -> None:
@@ -95,9 +151,9 @@ def ensure_interface(pid: int, address: str, name: str, mac: str) -> None:
     link = addresses_of(pid).get(address)
     if link is None:
         raise LinkError(f"The process {pid} has no interface with the address {address}.")
-    if (link["ifname"], link["address"]) != (name, mac):
-        run_in_network_of(pid, ["ip", "link", "set", "dev", link["ifname"], "down"])
-        run_in_network_of(pid, ["ip", "link", "set", "dev", link["ifname"], "name", name])
+    if (link.name, link.mac) != (name, mac):
+        run_in_network_of(pid, ["ip", "link", "set", "dev", link.name, "down"])
+        run_in_network_of(pid, ["ip", "link", "set", "dev", link.name, "name", name])
         run_in_network_of(pid, ["ip", "link", "set", "dev", name, "address", mac, "up"])
 
 
@@ -105,7 +161,7 @@ def delete_interface(pid: int, address: str) -> None:
     """Remove the interface with *address* from the network namespace of the process *pid*, if there is one."""
     link = addresses_of(pid).get(address)
     if link is not None:
-        run_in_network_of(pid, ["ip", "link", "delete", "dev", link["ifname"]])
+        run_in_network_of(pid, ["ip", "link", "delete", "dev", link.name])
 
 
 @dataclass(frozen=True)
@@ -143,11 +199,10 @@ def session_links(links: Links | None = None) -> dict[str, tuple[str, str]]:
     """Return the links on this host that belong to sessions: link name to (session id, session name)."""
     found = {}
     for link in details() if links is None else links:
-        alias = link.get("ifalias", "")
-        if alias.startswith(ALIAS_PREFIX):
-            session_id, _dummy, session_name = alias[len(ALIAS_PREFIX) :].partition(" ")
+        if link.alias.startswith(ALIAS_PREFIX):
+            session_id, _dummy, session_name = link.alias[len(ALIAS_PREFIX) :].partition(" ")
             if is_session_id(session_id):
-                found[link["ifname"]] = (session_id, session_name)
+                found[link.name] = (session_id, session_name)
     return found
 
 
@@ -156,40 +211,59 @@ def details() -> Links:
 
     Functions that take ``links`` take this, for callers of several of them; without it they collect it themselves.
     """
-    return _json(["ip", "-j", "-d", "address", "show"])
+    return [read_link(entry) for entry in _json(["ip", "-j", "-d", "address", "show"])]
 
 
-def addresses_on(name: str) -> list[dict[str, Any]]:
-    """Return the addresses of the link *name*."""
-    return _addresses(_json(["ip", "-j", "address", "show", "dev", name]))
+def read_link(found: Any) -> Link:
+    """Read iproute2's description of a link."""
+    info = found.get("linkinfo", {})
+    kind = info.get("info_kind", "")
+    return Link(
+        name=found["ifname"],
+        mac=found.get("address", ""),
+        mtu=found.get("mtu", 0),
+        flags=tuple(found.get("flags", ())),
+        alias=found.get("ifalias", ""),
+        kind=kind,
+        master=found.get("master", ""),
+        addresses=tuple(
+            Address(address["local"], address["prefixlen"], address.get("scope", ""))
+            for address in found.get("addr_info", ())
+            if "local" in address
+        ),
+        vxlan=_read_vxlan(info.get("info_data", {})) if kind == "vxlan" else None,
+    )
 
 
-def _addresses(links: Links) -> list[dict[str, Any]]:
-    return [address for link in links for address in link.get("addr_info", [])]
+def _read_vxlan(data: Any) -> VxlanData:
+    return VxlanData(
+        vni=data.get("id", 0),
+        port=data.get("port", 0),
+        local=data.get("local", data.get("local6", "")),
+        device=data.get("link", ""),
+        is_ipv6=any(name in data for name in ("local6", "remote6", "group6")),
+        is_shareable=not any(data.get(name) for name in SOCKET_SETTINGS),
+        is_static=bool(data.get("proxy")) and not data.get("learning", True),
+    )
+
+
+def find(name: str) -> Link | None:
+    """Return the link *name* of this host, or None."""
+    return next((link for link in details() if link.name == name), None)
 
 
 def read_vxlan(name: str) -> Vxlan | None:
     """Return the present VXLAN device called *name*, or None. Raises LinkError if *name* is another kind of link."""
-    for link in details():
-        if link["ifname"] != name:
-            continue
-        info = link.get("linkinfo", {})
-        if info.get("info_kind") != "vxlan":
-            raise LinkError(
-                f"The link {name} exists and is not a VXLAN device; it is not ours to change. Rename or remove it."
-            )
-        data = info["info_data"]
-        healthy = "UP" in link.get("flags", []) and data.get("proxy") and not data.get("learning", True)
-        return Vxlan(
-            name=name,
-            vni=int(data["id"]),
-            local=str(data.get("local", data.get("local6", ""))),
-            port=int(data["port"]),
-            mtu=int(link["mtu"]) if healthy else 0,
-            alias=str(link.get("ifalias", "")),
-            device=data.get("link"),
+    link = find(name)
+    if link is None:
+        return None
+    if link.vxlan is None:
+        raise LinkError(
+            f"The link {name} exists and is not a VXLAN device; it is not ours to change. Rename or remove it."
         )
-    return None
+    found = link.vxlan
+    mtu = link.mtu if link.is_up and found.is_static else 0
+    return Vxlan(name, found.vni, found.local, found.port, mtu, link.alias, found.device or None)
 
 
 def create_vxlan(link: Vxlan) -> None:
@@ -236,36 +310,24 @@ def port_holder(port: int, links: Links, local: str | None = None) -> str:
 
 
 def _port_holder(port: int, links: Links, local: str | None) -> str:
-    there = [
-        link
-        for link in links
-        if _kind(link) == "vxlan" and link["linkinfo"]["info_data"].get("port") == port and "UP" in link["flags"]
-    ]
-    if foreign := next(filter(None, (_why_not_shared(link, links, local) for link in there)), ""):
+    there = [(link.name, link.vxlan) for link in links if link.vxlan and link.vxlan.port == port and link.is_up]
+    if foreign := next(filter(None, (_why_not_shared(*vxlan, links, local) for vxlan in there)), ""):
         return foreign
-    if there or not any((entry["port"], entry["protocol"]) == (port, "udp") for entry in listening_ports()):
+    if there or not any((taken, protocol) == (port, "udp") for _address, taken, protocol in listening_ports()):
         return ""
     return _program_at(port) or KERNEL
 
 
-def _why_not_shared(vxlan: Mapping[str, Any], links: Links, local: str | None) -> str:
+def _why_not_shared(name: str, vxlan: VxlanData, links: Links, local: str | None) -> str:
     """Return which link *vxlan* is if overlays of sessions cannot share its socket; empty if they can."""
-    if any(vxlan["linkinfo"]["info_data"].get(name) for name in SOCKET_SETTINGS):
-        return f"the link {vxlan['ifname']}, a VXLAN as Open vSwitch, Cilium and Calico have it"
+    if not vxlan.is_shareable:
+        return f"the link {name}, a VXLAN as Open vSwitch, Cilium and Calico have it"
     vrf = vrf_of(local, links)
-    other = next((_vrf_of(lower, links) for lower in links if lower["ifname"] == _lower(vxlan)), "")
-    if bool(other) == bool(vrf) or _is_ipv6(vxlan) != (":" in (local or "")):
+    other = next((_vrf_of(lower, links) for lower in links if lower.name == vxlan.device), "")
+    if bool(other) == bool(vrf) or vxlan.is_ipv6 != (":" in (local or "")):
         return ""
     where = f"in the VRF {other}" if other else f"outside of the VRF {vrf}, in which the underlay address is"
-    return f"the link {vxlan['ifname']}, a VXLAN {where}"
-
-
-def _is_ipv6(vxlan: Mapping[str, Any]) -> bool:
-    return any(name in vxlan["linkinfo"]["info_data"] for name in ("local6", "remote6", "group6"))
-
-
-def _lower(vxlan: Mapping[str, Any]) -> object:
-    return vxlan["linkinfo"]["info_data"].get("link")
+    return f"the link {name}, a VXLAN {where}"
 
 
 def why_no_port(port: int, links: Links, local: str | None = None) -> str:
@@ -358,23 +420,22 @@ def change_peers(
 
 def vnis(links: Links) -> list[int]:
     """Return the VXLAN network identifiers in use on this host, sorted."""
-    link_infos = [link.get("linkinfo", {}) for link in links]
-    return sorted(int(info["info_data"]["id"]) for info in link_infos if info.get("info_kind") == "vxlan")
+    return sorted(link.vxlan.vni for link in links if link.vxlan is not None)
 
 
 def addresses(links: Links) -> list[str]:
     """Return every address of this host, sorted."""
-    return sorted({address["local"] for address in _addresses(links) if "local" in address})
+    return sorted({address.local for link in links for address in link.addresses})
 
 
 MOST_ROUTES = 64
 """Number of peers up to which routes are requested one by one, if some have none."""
 
 
-def ways(peers: Iterable[str], local: str | None = None, vrf: str = "") -> dict[str, list[dict[str, Any]]]:
+def ways(peers: Iterable[str], local: str | None = None, vrf: str = "") -> dict[str, list[Way]]:
     """Return by peer the ways that packets to it take, more than one where a route has several next hops.
 
-    Each has dev, and mtu if the route has one of its own. local: the address that packets are sent from, since a rule
+    local: the address that packets are sent from, since a rule
     may choose the route by it. vrf: the one of *local*. A peer without a route has none.
     """
     how = (f" from {local}" if local else "") + (f" vrf {vrf}" if vrf else "")
@@ -388,18 +449,18 @@ def ways(peers: Iterable[str], local: str | None = None, vrf: str = "") -> dict[
     return {peer: [way for route in found.get(peer, ()) for way in _next_hops(route)] for peer in wanted}
 
 
-def _route(words: list[str]) -> list[dict[str, Any]]:
+def _route(words: list[str]) -> list[Any]:
     try:
         return _json(["ip", "-j", *words])
     except LinkError:
         return []
 
 
-def _next_hops(route: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the ways of one route: dev, mtu, gateway."""
+def _next_hops(route: Any) -> list[Way]:
+    """Return the ways of one route."""
     mtu = next((int(metric["mtu"]) for metric in route.get("metrics", ()) if "mtu" in metric), None)
     return [
-        {"dev": hop["dev"], "mtu": mtu, "gateway": "gateway" in hop or "via" in hop}
+        Way(hop["dev"], mtu, "gateway" in hop or "via" in hop)
         for hop in route.get("nexthops") or [route]
         if "dev" in hop
     ]
@@ -416,52 +477,41 @@ def arrivals(local: str | None, peers: Iterable[str]) -> tuple[str, ...]:
     links = details()
     if vrf := vrf_of(local, links):
         return (vrf,)
-    by_name = {link["ifname"]: link for link in links}
-    names = {way["dev"] for found in ways(peers, local).values() for way in found}
+    idle = {link.name for link in links if _carries_nothing(link)}
+    names = {way.link for found in ways(peers, local).values() for way in found}
     own = [link for link in links if local and _has(link, local)]
-    names.update(link["ifname"] for link in own if not _is_routed(link))
+    names.update(link.name for link in own if not _is_routed(link))
     if any(_is_routed(link) for link in own):
-        names.update(link["ifname"] for link in links if _is_port(link))
-    outside = {name for name in names if not _carries_nothing(by_name.get(name, {}))}
-    return tuple(sorted(outside if own else names))
+        names.update(link.name for link in links if _is_port(link))
+    return tuple(sorted(names - idle if own else names))
 
 
-def _has(link: Mapping[str, Any], address: str) -> bool:
-    return any(ipaddress.ip_address(found["local"]) == ipaddress.ip_address(address) for found in _local(link))
+def _has(link: Link, address: str) -> bool:
+    return any(ipaddress.ip_address(found.local) == ipaddress.ip_address(address) for found in link.addresses)
 
 
-def _local(link: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [address for address in link.get("addr_info", ()) if "local" in address]
-
-
-def _kind(link: Mapping[str, Any]) -> str:
-    return str(link.get("linkinfo", {}).get("info_kind", ""))
-
-
-def _carries_nothing(link: Mapping[str, Any]) -> bool:
+def _carries_nothing(link: Link) -> bool:
     """Tell whether a link carries no packets, whatever addresses it has."""
-    return "LOOPBACK" in link.get("flags", ()) or _kind(link) == "dummy"
+    return "LOOPBACK" in link.flags or link.kind == "dummy"
 
 
-def _is_routed(link: Mapping[str, Any]) -> bool:
+def _is_routed(link: Link) -> bool:
     """Tell whether others reach the addresses of a link by routing."""
-    return _carries_nothing(link) or _kind(link) == "vrf"
+    return _carries_nothing(link) or link.kind == "vrf"
 
 
 PORT_KINDS = ("", "bond", "vlan", "team")
 """Kinds of links at whose other end there is a cable; hardware has none."""
 
 
-def _is_port(link: Mapping[str, Any]) -> bool:
+def _is_port(link: Link) -> bool:
     """Tell whether a link leads out of this machine by itself, not as a part of another link or of containers."""
-    return _kind(link) in PORT_KINDS and "master" not in link and not _carries_nothing(link)
+    return link.kind in PORT_KINDS and not link.master and not _carries_nothing(link)
 
 
 def subnets(links: Links) -> list[str]:
     """Return every subnet this host has an address in or a route to, default routes excepted, sorted."""
-    found = set()
-    for address in _addresses(links):
-        found.add(str(ipaddress.ip_interface(f"{address['local']}/{address['prefixlen']}").network))
+    found = {address.network for link in links for address in link.addresses}
     for family in ("-4", "-6"):
         for route in _json(["ip", "-j", family, "route", "show", "table", "all"]):
             if route["dst"] != "default" and route.get("type", "unicast") != "multicast":
@@ -469,23 +519,21 @@ def subnets(links: Links) -> list[str]:
     return sorted(found)
 
 
-def underlay(wanted: str | None, links: Links) -> dict[str, Any]:
-    """Return the address, interface and MTU that tunnels of this host use: {"address", "interface", "mtu"}.
+def underlay(wanted: str | None, links: Links) -> Underlay:
+    """Return the address, interface and MTU that tunnels of this host use.
 
     *wanted* is an address of this host; without it the source address of the default route is taken, and on a host
     without such a route its only global address. The interface is the first by which others are reached from there, the
     MTU the smallest of all those. Raises LinkError if there is no such address, no route, or no clear choice.
     """
-    links = [link for link in links if "UP" in link["flags"]]
-    found = [
-        (str(address["local"]), link) for link in links for address in _local(link) if address.get("scope") == "global"
-    ]
+    links = [link for link in links if link.is_up]
+    found = [(address.local, link) for link in links for address in link.addresses if address.scope == "global"]
     if wanted:
         return _underlay(*_wanted(wanted, found), links)
-    return _underlay(*(_by_default_route(found) or _only_one(found, links)), links)
+    return _underlay(*(_by_default_route(found) or _only_one(found)), links)
 
 
-_Found = tuple[str, Mapping[str, Any]]
+_Found = tuple[str, Link]
 """An address of this host, and the link that has it."""
 
 
@@ -500,78 +548,73 @@ def _wanted(wanted: str, found: Sequence[_Found]) -> _Found:
 def _by_default_route(found: Sequence[_Found]) -> _Found | None:
     for route in _json(["ip", "-j", "-4", "route", "show", "default"]):
         for address, link in found:
-            beside = "prefsrc" not in route and link["ifname"] in _devices([route])
+            beside = "prefsrc" not in route and link.name in {way.link for way in _next_hops(route)}
             if route.get("prefsrc") == address or beside:
                 return address, link
     return None
 
 
-def _only_one(found: Sequence[_Found], links: Links) -> _Found:
+def _only_one(found: Sequence[_Found]) -> _Found:
     """Return the only address that is not of a virtual link. Raises LinkError if there is none, or more than one."""
-    physical = [(address, link) for address, link in found if not _is_virtual(link["ifname"], links)]
-    physical = [(address, link) for address, link in physical if "LOOPBACK" not in link["flags"]] or physical
+    physical = [(address, link) for address, link in found if not _is_virtual(link)]
+    physical = [(address, link) for address, link in physical if "LOOPBACK" not in link.flags] or physical
     if len(physical) == 1:
         return physical[0]
-    names = ", ".join(f"{address} ({link['ifname']})" for address, link in physical) or "none"
+    names = ", ".join(f"{address} ({link.name})" for address, link in physical) or "none"
     raise LinkError(
         f"This host has no default route and its addresses do not tell which one tunnels should use: {names}. "
         "Set cluster_compute_underlay_address for it in the inventory."
     )
 
 
-def _underlay(address: str, link: Mapping[str, Any], links: Links) -> dict[str, Any]:
+def _underlay(address: str, link: Link, links: Links) -> Underlay:
     """Return the values for tunnels that end at an address of *link*."""
     vrf = _vrf_of(link, links)
-    mtus = {entry["ifname"]: int(entry["mtu"]) for entry in links}
+    mtus = {entry.name: entry.mtu for entry in links}
     ways_out = _ways_by_routing(address, links, vrf) if _is_routed(link) else _ways_beside(address, link, mtus, vrf)
-    found = [(way["dev"], min(mtus[way["dev"]], way["mtu"] or mtus[way["dev"]])) for way in ways_out]
+    found = [(way.link, min(mtus[way.link], way.mtu or mtus[way.link])) for way in ways_out]
     if not found:
         raise LinkError(
-            f"The address {address} is on {link['ifname']}, where others reach it by routing alone, and this host has "
+            f"The address {address} is on {link.name}, where others reach it by routing alone, and this host has "
             "no route to them. See its routing daemon, or set cluster_compute_underlay_address to an "
             "address of an interface that packets go by."
         )
-    return {"address": address, "interface": found[0][0], "mtu": min(mtu for _name, mtu in found)}
+    return Underlay(address, found[0][0], min(mtu for _name, mtu in found))
 
 
-def _ways_beside(address: str, link: Mapping[str, Any], known: Collection[str], vrf: str) -> list[dict[str, Any]]:
+def _ways_beside(address: str, link: Link, known: Collection[str], vrf: str) -> list[Way]:
     """Return the ways to the subnet of an interface's address: its own, and that of a second one in the same subnet."""
-    subnet = next(
-        ipaddress.ip_network(f"{entry['local']}/{entry['prefixlen']}", strict=False)
-        for entry in _local(link)
-        if entry["local"] == address
-    )
+    subnet = ipaddress.ip_network(next(entry.network for entry in link.addresses if entry.local == address))
     other = next((str(host) for host in itertools.islice(subnet.hosts(), 2) if str(host) != address), None)
-    own: list[dict[str, Any]] = [{"dev": link["ifname"], "mtu": None}]
+    own = [Way(link.name)]
     if other is None:
         return own
-    beside = [way for way in ways([other], address, vrf)[other] if not way["gateway"] and way["dev"] in known]
-    return [*own, *(way for way in beside if way["dev"] != link["ifname"])]
+    beside = [way for way in ways([other], address, vrf)[other] if not way.has_gateway and way.link in known]
+    return [*own, *(way for way in beside if way.link != link.name)]
 
 
-def _ways_by_routing(address: str, links: Links, vrf: str) -> list[dict[str, Any]]:
+def _ways_by_routing(address: str, links: Links, vrf: str) -> list[Way]:
     """Return the ways by which a host with an address that is only routed reaches others.
 
     These are all routes by a gateway or to a single address, and the default route if there are no others.
     """
-    usable = {link["ifname"] for link in links if not _is_routed(link) and _vrf_of(link, links) == vrf}
+    usable = {link.name for link in links if not _is_routed(link) and _vrf_of(link, links) == vrf}
     family = "-6" if ":" in address else "-4"
     routes = _json(["ip", "-j", family, "route", "show", "table", "all"])
     found = [
         (route["dst"] == "default", way)
         for route in routes
         for way in _next_hops(route)
-        if way["dev"] in usable and (way["gateway"] or ("/" not in route["dst"] and "type" not in route))
+        if way.link in usable and (way.has_gateway or ("/" not in route["dst"] and "type" not in route))
     ]
     return [way for is_default, way in found if not is_default] or [way for _is_default, way in found]
 
 
-def _vrf_of(link: Mapping[str, Any], links: Links) -> str:
+def _vrf_of(link: Link, links: Links) -> str:
     """Return the VRF that a link is, or is part of; empty for none."""
-    if _kind(link) == "vrf":
-        return str(link["ifname"])
-    master = next((entry for entry in links if entry["ifname"] == link.get("master")), None)
-    return str(link["master"]) if master is not None and _kind(master) == "vrf" else ""
+    if link.kind == "vrf":
+        return link.name
+    return next((entry.name for entry in links if entry.name == link.master and entry.kind == "vrf"), "")
 
 
 def vrf_of(local: str | None, links: Links | None = None) -> str:
@@ -588,18 +631,13 @@ def enter_vrf(channel: socket.socket, vrf: str) -> None:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, vrf.encode())
 
 
-def _devices(routes: Iterable[Mapping[str, Any]]) -> set[str]:
-    return {str(way["dev"]) for route in routes for way in _next_hops(route)}
+def _is_virtual(link: Link) -> bool:
+    prefixes = ("docker", "br-", EGRESS_PREFIX, INNER_PREFIX)
+    return link.name.startswith(prefixes) or link.alias.startswith(ALIAS_PREFIX)
 
 
-def _is_virtual(interface: str, links: list[dict[str, Any]]) -> bool:
-    return interface.startswith(("docker", "br-", EGRESS_PREFIX, INNER_PREFIX)) or any(
-        link["ifname"] == interface and link.get("ifalias", "").startswith(ALIAS_PREFIX) for link in links
-    )
-
-
-def listening_ports() -> list[dict[str, Any]]:
-    """Return what listens on this host: [{"address", "port", "protocol"}], sorted, from /proc/net (proc(5))."""
+def listening_ports() -> set[tuple[str, int, str]]:
+    """Return what listens on this host: address, port and protocol, from /proc/net (proc(5))."""
     found = set()
     for name, protocol, listening in (
         ("tcp", "tcp", "0A"),
@@ -611,7 +649,7 @@ def listening_ports() -> list[dict[str, Any]]:
             address, _dummy, port = row[1].rpartition(":")
             if row[3] == listening:
                 found.add((_proc_address(address), int(port, 16), protocol))
-    return [{"address": address, "port": port, "protocol": protocol} for address, port, protocol in sorted(found)]
+    return found
 
 
 def _rows(name: str) -> list[list[str]]:

@@ -164,25 +164,24 @@ def decode_key(text: str) -> bytes:
 
 def read(name: str) -> Tunnel | None:
     """Return the link *name* as it is, or None. Raises LinkError if *name* is another kind of link."""
-    for found in link.details():
-        if found["ifname"] != name:
-            continue
-        if found.get("linkinfo", {}).get("info_kind") != "wireguard":
-            raise LinkError(
-                f"The link {name} exists and is not a WireGuard link; it is not ours to change. Rename or remove it."
-            )
-        device = _read_device(name)
-        own = [address["local"] for address in link.addresses_on(name) if address["family"] == "inet6"]
-        return Tunnel(
-            name=name,
-            address=own[0] if len(own) == 1 else "",
-            port=device.port,
-            mtu=int(found["mtu"]) if "UP" in found.get("flags", []) else 0,
-            alias=str(found.get("ifalias", "")),
-            public_key=device.public_key,
-            peers=tuple(sorted((key, ",".join(sorted(peer.addresses))) for key, peer in device.peers.items())),
+    found = link.find(name)
+    if found is None:
+        return None
+    if found.kind != "wireguard":
+        raise LinkError(
+            f"The link {name} exists and is not a WireGuard link; it is not ours to change. Rename or remove it."
         )
-    return None
+    device = _read_device(name)
+    own = [address.local for address in found.addresses if ":" in address.local]
+    return Tunnel(
+        name=name,
+        address=own[0] if len(own) == 1 else "",
+        port=device.port,
+        mtu=found.mtu if found.is_up else 0,
+        alias=found.alias,
+        public_key=device.public_key,
+        peers=tuple(sorted((key, ",".join(sorted(peer.addresses))) for key, peer in device.peers.items())),
+    )
 
 
 def traffic(name: str) -> dict[str, Traffic]:

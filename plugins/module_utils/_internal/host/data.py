@@ -24,7 +24,8 @@ from ..adapters.bounded import bounded
 from ..adapters.engine import Engine
 from ..adapters.folders import FolderError
 from ..adapters.state import SessionDirectory
-from ..core.model.mounts import LOCAL_DRIVER, Volume
+from ..core.model.host_parts import Volume
+from ..core.model.mounts import LOCAL_DRIVER
 from ..core.model.record import PREPARING, Record
 from ..core.rules.data import LOCAL_HINT, READS, WRITES, volume_conflict
 from ..core.values.errors import SessionError

@@ -20,13 +20,14 @@ from ..adapters import cpus, engine_objects, firewall, folders, link
 from ..adapters.bounded import bounded, patience
 from ..adapters.engine import Engine, EngineError
 from ..adapters.engine_api import SOCKET
-from ..adapters.engine_objects import Container, EngineNetwork
+from ..adapters.engine_objects import Container, EngineNetwork, HostPort
 from ..adapters.ledger import DamagedLedger, LedgerFile
 from ..adapters.state import DamagedFile, PublicKeys, SessionDirectory, StateDirectory
 from ..adapters.suspicion import SuspicionFile
 from ..core.cluster import state as cluster_state
 from ..core.model.claims import Reservation
 from ..core.model.decode import encode
+from ..core.model.host_parts import Underlay
 from ..core.model.record import PENDING, RUNNING, Record, stub_of, told_of
 from ..core.values.errors import InvalidPlan, SessionError, hangs
 from ..core.values.places import RUNTIME_MANIFEST, RUNTIME_ON_HOST
@@ -79,7 +80,7 @@ def _collected(state: StateDirectory, wanted: LookAtHost) -> Mapping[str, Any]:
     facts["reservations"] = [held.to_dict() for held in reservations]
     facts["drained"], facts["suspect"] = encode(state.read_drain()), encode(SuspicionFile(str(state.root)).read())
     facts["identity"], facts["names"], facts["clock"] = identity.id, list(identity.names), clock
-    facts["ports"] = _with_reserved(facts["ports"], reservations)
+    facts["ports"] = port_list(_with_reserved(facts["ports"], reservations))
     facts["batches"] = batches
     in_figures = {record.id for record in records if wanted.usage or record.name == wanted.session_name}
     times = part_times(engine, state, records, in_figures)
@@ -175,13 +176,16 @@ def _facts(engine: Engine, state: StateDirectory, wanted: LookAtHost, images: se
         "objects": _objects(state, entries, networks, links, tables),
         "overlays": encode(overlays),
         "no_overlay": link.why_no_port(
-            overlays.port if overlays is not None else link.VXLAN_PORT, links, (underlay or {}).get("address")
+            overlays.port if overlays is not None else link.VXLAN_PORT,
+            links,
+            underlay.address if underlay is not None else None,
         ),
-        "underlay": underlay,
+        "underlay": encode(underlay),
         "addresses": link.addresses(links),
         "subnets": sorted({*link.subnets(links), *(subnet for network in networks for subnet in network.subnets)}),
         "vnis": link.vnis(links),
-        "ports": _ports(link.listening_ports(), entries),
+        # The published ports of containers need no listener.
+        "ports": link.listening_ports().union(*(entry.ports for entry in entries)),
         "images": {reference: _image(engine, reference) for reference in sorted(images)},
         "paths": {path: bounded_path_facts(path) for path in sorted(set(wanted.paths))},
         "private": private_places(state),
@@ -208,7 +212,7 @@ def bounded_path_facts(path: str) -> dict[str, Any]:
     return bounded(partial(folders.path_facts, path), what, patience(what, folders.SECONDS))
 
 
-def _underlay(wanted: str | None, links: link.Links) -> dict[str, Any] | None:
+def _underlay(wanted: str | None, links: link.Links) -> Underlay | None:
     """Return the underlay of this host's tunnels. None if it is not clear and no plan needs it."""
     try:
         return link.underlay(wanted, links)
@@ -401,20 +405,12 @@ def _container(engine: Engine, state: StateDirectory, entry: Container) -> dict[
     }
 
 
-def _ports(listening: list[dict[str, Any]], containers: Iterable[Container]) -> list[dict[str, Any]]:
-    """Add the published ports of containers to the listening ports, because they need no listener."""
-    return _port_list({port for entry in containers for port in entry.ports} | _port_set(listening))
+def _with_reserved(ports: set[HostPort], reservations: list[Reservation]) -> set[HostPort]:
+    return ports.union(*(held.claim.ports for held in reservations))
 
 
-def _with_reserved(ports: list[dict[str, Any]], reservations: list[Reservation]) -> list[dict[str, Any]]:
-    return _port_list(_port_set(ports) | {port for held in reservations for port in held.claim.ports})
-
-
-def _port_set(ports: list[dict[str, Any]]) -> set[tuple[str, int, str]]:
-    return {(port["address"], port["port"], port["protocol"]) for port in ports}
-
-
-def _port_list(ports: set[tuple[str, int, str]]) -> list[dict[str, Any]]:
+def port_list(ports: Iterable[HostPort]) -> list[dict[str, object]]:
+    """Return address, port and protocol of each port, sorted, in the form for JSON."""
     return [{"address": address, "port": port, "protocol": protocol} for address, port, protocol in sorted(ports)]
 
 

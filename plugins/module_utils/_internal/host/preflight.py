@@ -74,7 +74,7 @@ def examine(request: Examine) -> dict[str, Any]:
         found["addresses"] = link.addresses(links)
         found["subnets"] = found["host"].get("subnets") or link.subnets(links)
         found["vnis"] = link.vnis(links)
-        found["underlay"] = link.underlay(request.underlay_address, links)
+        found["underlay"] = encode(link.underlay(request.underlay_address, links))
     except SessionError as error:
         found["underlay_problem"] = str(error)
     if request.encryption:

@@ -320,18 +320,15 @@ def _prove_interface(network: Network, replica: Replica, pid: int) -> dict[str, 
             f"The replica {replica.name} on {replica.host} has no interface with its address "
             f"{replica.address}; it has {', '.join(sorted(found)) or 'none'}."
         )
-    wanted: dict[str, Any] = {"interface": network.interface, "mac": replica.mac}
-    have = {"interface": link["ifname"], "mac": link["address"]}
-    if network.mtu is not None:
-        wanted["mtu"], have["mtu"] = network.mtu, link["mtu"]
-    else:
-        del wanted["mac"], have["mac"]  # a local bridge learns MACs by itself, so the engine can choose them
-    if wanted != have:
-        changes = "; ".join(f"{key} {have[key]}, planned {wanted[key]}" for key in wanted if have[key] != wanted[key])
+    parts: list[tuple[str, object, object]] = [("interface", link.name, network.interface)]
+    if network.mtu is not None:  # a local bridge learns MACs by itself, so the engine can choose them
+        parts += [("mac", link.mac, replica.mac), ("mtu", link.mtu, network.mtu)]
+    changes = "; ".join(f"{name} {have}, planned {wanted}" for name, have, wanted in parts if have != wanted)
+    if changes:
         raise VerificationFailed(
             f"The session interface of the replica {replica.name} on {replica.host} is not as planned: {changes}."
         )
-    return {"interface": link["ifname"], "mtu": link["mtu"]}
+    return {"interface": link.name, "mtu": link.mtu}
 
 
 def _prove_first_address(replica: Replica, result: Mapping[str, Any]) -> None:

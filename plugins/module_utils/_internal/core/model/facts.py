@@ -15,7 +15,7 @@ from ..values.cpus import Topology
 from .claims import Reservation
 from .decode import decode
 from .health import Drain, Suspicion
-from .mounts import Volume
+from .host_parts import Underlay, Volume
 from .output import JobOutcome
 from .overlays import Overlays
 from .record import Record, Tombstone
@@ -51,15 +51,6 @@ class EngineCapacity:
 
     cpus: int = 0
     memory: int = 0
-
-
-@dataclass(frozen=True)
-class Underlay:
-    """The interface and address by which tunnels of this host reach the others."""
-
-    address: str
-    interface: str
-    mtu: int
 
 
 @dataclass(frozen=True)

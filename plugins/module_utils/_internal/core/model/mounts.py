@@ -46,15 +46,6 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class Volume:
-    """A volume of an engine. maker: who made it for sessions, by its label; None if it is not for sessions."""
-
-    driver: str
-    options: dict[str, str]
-    maker: str | None
-
-
-@dataclass(frozen=True)
 class Port:
     """A port of main1 published on main1's host."""
 

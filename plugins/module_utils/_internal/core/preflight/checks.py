@@ -22,8 +22,9 @@ from typing import Any
 from ..cluster.host_names import in_current_names
 from ..cluster.state import cluster_state
 from ..model.decode import decode
-from ..model.facts import HostFacts, Underlay, read_facts
+from ..model.facts import HostFacts, read_facts
 from ..model.given import PreflightGiven
+from ..model.host_parts import Underlay
 from ..model.record import OverlayTunnel
 from ..model.request import Request, parse_request
 from ..rules import images

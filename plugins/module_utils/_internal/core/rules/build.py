@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..model.decode import encode
-from ..model.facts import HostFacts, Underlay
+from ..model.facts import HostFacts
 from ..model.fields import MULTI_NODE
+from ..model.host_parts import Underlay
 from ..model.plan import (
     BRIDGE,
     VXLAN,

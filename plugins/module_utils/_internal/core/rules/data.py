@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.decode import encode
-from ..model.mounts import LOCAL_DRIVER, Mount, Volume
+from ..model.host_parts import Volume
+from ..model.mounts import LOCAL_DRIVER, Mount
 from ..model.plan import Folder
 from ..values.errors import InvalidInput, Problem
 from ..values.parse import is_given, is_plain, split_list

@@ -16,9 +16,10 @@ from typing import Any
 
 from ..cluster.group import GroupFacts
 from ..cluster.state import ClusterState, Removal
-from ..model.facts import Container, Corrections, EngineFacts, HostFacts, Underlay
+from ..model.facts import Container, Corrections, EngineFacts, HostFacts
 from ..model.fields import WAIT
 from ..model.health import Drain
+from ..model.host_parts import Underlay
 from ..model.record import ENDED, HistoryEntry, Record, group_of
 from ..model.times import Limits
 from ..rules.access import EVERYBODY, Asker, shown, shown_lines

@@ -20,7 +20,7 @@ def _present(request: KeepOutOfOverlays, check_mode: bool) -> Result:
     """Create the rules."""
     first, last = parse_vni_pool(request.vni_pool)
     underlay = link.underlay(request.underlay_address, link.details())
-    ways = link.arrivals(underlay["address"], ())
+    ways = link.arrivals(underlay.address, ())
     return _applied(Overlays(request.vxlan_port, first, last, ways[0] if len(ways) == 1 else None), check_mode)
 
 

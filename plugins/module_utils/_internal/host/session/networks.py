@@ -184,7 +184,7 @@ def _connect(context: Context, entry: Container, replica: Replica, network: str,
             link.delete_interface(pid, str(replica.address))
         elif found.runs:
             for address, found_on in link.addresses_of(pid).items():
-                if found_on["ifname"] == EGRESS_INTERFACE:
+                if found_on.name == EGRESS_INTERFACE:
                     link.delete_interface(pid, address)
         context.engine.connect_container(entry.id, network, attachments(context, replica)[network])
         if interface is not None:

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.link import LinkError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.link import (
+    Link,
+    LinkError,
+    Way,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.host_parts import Underlay
 
 
 def interface(name: str, address: str, *flags: str, mtu: int = 1500, **more: Any) -> dict[str, Any]:
@@ -26,7 +31,7 @@ LINKS = [
 ]
 
 
-def underlay(wanted: str | None) -> dict[str, Any]:
+def underlay(wanted: str | None) -> Underlay:
     return link.underlay(wanted, link.details())
 
 
@@ -35,7 +40,7 @@ def here(
     *links: dict[str, Any],
     route: str = "",
     routes: Iterable[dict[str, Any]] = (),
-    ways: Mapping[str, list[dict[str, Any]]] | None = None,
+    ways: Mapping[str, list[Way]] | None = None,
 ) -> None:
     """Let this host have these interfaces and routes, its default route on one of them, and these ways to others."""
     every = [*([{"dst": "default", "dev": route}] if route else []), *routes]
@@ -51,15 +56,15 @@ def here(
 
 def test_the_underlay_is_what_the_site_says_else_where_the_default_route_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     here(monkeypatch, *LINKS, route="eth0")
-    assert underlay(None) == {"address": "192.0.2.11", "interface": "eth0", "mtu": 1500}
-    assert underlay("198.51.100.11") == {"address": "198.51.100.11", "interface": "eth1", "mtu": 9000}
+    assert underlay(None) == Underlay("192.0.2.11", "eth0", 1500)
+    assert underlay("198.51.100.11") == Underlay("198.51.100.11", "eth1", 9000)
     with pytest.raises(LinkError, match=r"has the address 192\.0\.2\.77; its addresses are: 192\.0\.2\.11, 198\.51"):
         underlay("192.0.2.77")
 
 
 def test_without_a_default_route_only_one_address_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     here(monkeypatch, LINKS[0], LINKS[1], LINKS[3])
-    assert underlay("")["interface"] == "eth0"
+    assert underlay("").interface == "eth0"
     here(monkeypatch, *LINKS)
     with pytest.raises(
         LinkError, match=r"192\.0\.2\.11 \(eth0\), 198\.51\.100\.11 \(eth1\)\. Set cluster_compute_under"
@@ -87,15 +92,15 @@ def test_an_address_that_routing_brings_has_the_least_mtu_of_all_ways(
 ) -> None:
     links = [*LINKS[1:], *UPLINKS, carrier]
     here(monkeypatch, *links, route="eth0", routes=[FABRIC])
-    assert underlay("10.9.0.1") == {"address": "10.9.0.1", "interface": "eth2", "mtu": 1600}
+    assert underlay("10.9.0.1") == Underlay("10.9.0.1", "eth2", 1600)
     here(monkeypatch, *links, routes=[{**FABRIC, "metrics": [{"mtu": 1400}]}])
-    assert underlay("10.9.0.1")["mtu"] == 1400
+    assert underlay("10.9.0.1").mtu == 1400
     default = {**FABRIC, "dst": "default", "prefsrc": "10.9.0.1"}
     here(monkeypatch, *links, routes=[default])
-    assert underlay("10.9.0.1")["mtu"] == 1600
-    assert underlay(None)["address"] == "10.9.0.1", "the one that packets go out with"
+    assert underlay("10.9.0.1").mtu == 1600
+    assert underlay(None).address == "10.9.0.1", "the one that packets go out with"
     here(monkeypatch, *links, routes=[{"dst": "10.9.0.2", "dev": "eth3"}])
-    assert underlay("10.9.0.1")["interface"] == "eth3", "a neighbour without a gateway between"
+    assert underlay("10.9.0.1").interface == "eth3", "a neighbour without a gateway between"
     here(
         monkeypatch,
         *links,
@@ -107,9 +112,9 @@ def test_an_address_that_routing_brings_has_the_least_mtu_of_all_ways(
 
 def test_a_second_interface_in_the_same_subnet_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     second = interface("eth1", "192.0.2.12", mtu=9000)
-    way = [{"dev": "eth0", "mtu": None, "gateway": False}]
+    way = [Way("eth0")]
     here(monkeypatch, LINKS[1], second, ways={"192.0.2.1": way})
-    assert underlay("192.0.2.12") == {"address": "192.0.2.12", "interface": "eth1", "mtu": 1500}
+    assert underlay("192.0.2.12") == Underlay("192.0.2.12", "eth1", 1500)
 
 
 BLUE = interface("blue", "10.4.0.1", kind="vrf", mtu=65575)
@@ -126,8 +131,8 @@ BLUE_ROUTES: list[dict[str, Any]] = [
 )
 def test_in_a_vrf_its_own_routes_count(address: str, mtu: int, monkeypatch: pytest.MonkeyPatch) -> None:
     here(monkeypatch, *LINKS, UPLINKS[0], BLUE, *IN_BLUE, DUMMY, route="eth0", routes=BLUE_ROUTES)
-    assert underlay(address) == {"address": address, "interface": "eth4", "mtu": mtu}
-    assert underlay("10.9.0.1")["interface"] == "eth2", "outside of it those of the VRF do not count"
+    assert underlay(address) == Underlay(address, "eth4", mtu)
+    assert underlay("10.9.0.1").interface == "eth2", "outside of it those of the VRF do not count"
     assert link.vrf_of(address) == "blue"
     assert link.arrivals(address, ["10.3.0.2"]) == ("blue",)
     for other in ("10.9.0.1", "10.77.0.1", "", None):
@@ -142,7 +147,7 @@ def test_ways_are_asked_for_in_the_vrf(monkeypatch: pytest.MonkeyPatch) -> None:
         return '[{"dst": "10.3.0.0/24", "dev": "eth4"}]\n'
 
     monkeypatch.setattr(link, "run", answer)
-    assert link.ways(["10.3.0.2"], "10.3.0.1", "blue") == {"10.3.0.2": [{"dev": "eth4", "mtu": None, "gateway": False}]}
+    assert link.ways(["10.3.0.2"], "10.3.0.1", "blue") == {"10.3.0.2": [Way("eth4")]}
     assert asked == ["route get fibmatch 10.3.0.2 from 10.3.0.1 vrf blue\n"]
 
 
@@ -160,12 +165,12 @@ def test_ways_are_asked_for_in_the_vrf(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_vxlan_in_a_vrf_and_one_outside_exclude_each_other(lower: str, local: str, holder: str) -> None:
     data: dict[str, Any] = {"link": lower} if lower else {}
     other = vxlan("flannel.1", id=1, **data)
-    found = link.port_holder(4789, [*LINKS, BLUE, *IN_BLUE, other], local)
+    found = link.port_holder(4789, [*map(link.read_link, [*LINKS, BLUE, *IN_BLUE]), other], local)
     assert found.startswith(holder) if holder else not found
 
 
 def test_packets_come_by_the_ways_to_the_peers_and_where_the_address_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_eth0 = {"192.0.2.12": [{"dev": "eth0", "mtu": None, "gateway": False}]}
+    by_eth0 = {"192.0.2.12": [Way("eth0")]}
     here(monkeypatch, *LINKS, ways=by_eth0)
     assert link.arrivals("192.0.2.11", ["192.0.2.12"]) == ("eth0",)
     assert link.arrivals("198.51.100.11", ["192.0.2.12"]) == ("eth0", "eth1")
@@ -197,12 +202,9 @@ def test_by_any_port_where_routing_brings_them_also_by_one_that_is_down(monkeypa
 # ---- who has the port -----------------------------------------------------------------------------------------------
 
 
-def vxlan(name: str, port: int = 4789, *flags: str, **data: Any) -> dict[str, Any]:
-    return {
-        "ifname": name,
-        "flags": list(flags or ("UP",)),
-        "linkinfo": {"info_kind": "vxlan", "info_data": {"port": port, **data}},
-    }
+def vxlan(name: str, port: int = 4789, *flags: str, **data: Any) -> Link:
+    kind = {"info_kind": "vxlan", "info_data": {"port": port, **data}}
+    return link.read_link({"ifname": name, "flags": list(flags or ("UP",)), "linkinfo": kind})
 
 
 @pytest.mark.parametrize(
@@ -220,9 +222,9 @@ def vxlan(name: str, port: int = 4789, *flags: str, **data: Any) -> dict[str, An
     ids=["nobody", "own", "alike", "down", "another port", "Open vSwitch", "group policy", "no link"],
 )
 def test_a_vxlan_of_another_kind_holds_the_port(
-    links: list[dict[str, Any]], listens: bool, holder: str, monkeypatch: pytest.MonkeyPatch
+    links: list[Link], listens: bool, holder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = [{"address": "0.0.0.0", "port": 4789, "protocol": "udp"}] if listens else []
+    taken = {("0.0.0.0", 4789, "udp")} if listens else set()
     monkeypatch.setattr(link, "listening_ports", lambda: taken)
     monkeypatch.setattr(link, "_program_at", lambda _port: "")
     monkeypatch.setattr(link, "details", lambda: links)
@@ -241,18 +243,18 @@ def test_a_vxlan_of_another_kind_holds_the_port(
     ids=["came since", "comes up", "went since", "goes"],
 )
 def test_an_overlay_that_comes_or_goes_meanwhile_is_nobody_else_s(
-    moments: list[tuple[bool, list[dict[str, Any]]]], monkeypatch: pytest.MonkeyPatch
+    moments: list[tuple[bool, list[Link]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of the moments after the first, in which the port is held and no link is there: is it held, which links."""
     left = [(True, []), *moments]
-    taken = {"address": "0.0.0.0", "port": 4789, "protocol": "udp"}
+    taken = ("0.0.0.0", 4789, "udp")
 
-    def later() -> list[dict[str, Any]]:
+    def later() -> list[Link]:
         del left[0]
         return left[0][1]
 
     monkeypatch.setattr(link, "details", later)
-    monkeypatch.setattr(link, "listening_ports", lambda: [taken] if left[0][0] else [])
+    monkeypatch.setattr(link, "listening_ports", lambda: {taken} if left[0][0] else [])
     monkeypatch.setattr(link, "_program_at", lambda _port: "")
     monkeypatch.setattr(link, "PAUSES", (0.0, 0.0, 0.0))
     assert link.why_no_port(4789, []) == ""

@@ -70,7 +70,7 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
     def ask_the_engine(*_arguments: object) -> dict[str, Any]:
         if moment == "engine":
             launch()
-        return {"containers": [], "objects": {}, "ports": []}
+        return {"containers": [], "objects": {}, "ports": set()}
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(StateDirectory, "records", records)
@@ -91,7 +91,7 @@ def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypa
 
     def ask_the_engine(*_arguments: object) -> dict[str, Any]:
         ledger.release(SESSION)
-        return {"containers": [], "objects": {}, "ports": []}
+        return {"containers": [], "objects": {}, "ports": set()}
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
@@ -115,11 +115,14 @@ def test_a_name_that_is_held_is_nothing_that_others_could_have_or_wait_for(
 
 def test_a_port_that_a_session_holds_is_taken_whether_it_listens_yet_or_not() -> None:
     held = Reservation(Claim(SESSION, "train", 1, 1000, 1, ports=(("0.0.0.0", 21999, "tcp"),)), "leased", "boot", 1.0)
-    listens = [{"address": "0.0.0.0", "port": 22, "protocol": "tcp"}]
-    assert facts._with_reserved(listens, []) == listens
-    taken = {"address": "0.0.0.0", "port": 21999, "protocol": "tcp"}
-    assert facts._with_reserved(listens, [held]) == [*listens, taken]
-    assert facts._with_reserved([taken], [held]) == [taken]
+    listens, taken = ("0.0.0.0", 22, "tcp"), ("0.0.0.0", 21999, "tcp")
+    assert facts._with_reserved({listens}, []) == {listens}
+    assert facts._with_reserved({listens}, [held]) == {listens, taken}
+    assert facts._with_reserved({taken}, [held]) == {taken}
+    assert facts.port_list({taken, listens}) == [
+        {"address": "0.0.0.0", "port": 22, "protocol": "tcp"},
+        {"address": "0.0.0.0", "port": 21999, "protocol": "tcp"},
+    ]
 
 
 @pytest.mark.parametrize("status", [PENDING, ERROR])

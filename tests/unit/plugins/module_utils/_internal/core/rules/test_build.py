@@ -11,7 +11,7 @@ import uuid
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.facts import Underlay
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.host_parts import Underlay
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.mounts import Mount
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import (
     Network,
