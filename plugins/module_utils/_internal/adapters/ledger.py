@@ -10,7 +10,6 @@ anything else is asked. A host that holds nothing has no ledger file. Time is CL
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -25,6 +24,7 @@ from ..core.model import claims
 from ..core.model.claims import Allocatable, Claim, ClaimAnswer, InvalidLedger, NewerLedger, Reservation
 from ..core.rules import ledger as rules
 from ..core.values.errors import SessionError
+from .locks import take_lock
 from .state import check_space, make_directory, write_file
 
 LOCK_DEADLINE = 30.0
@@ -313,20 +313,3 @@ def _lock(descriptor: int, path: Path) -> None:
             f"The lock on {path} was not free within {LOCK_DEADLINE:.0f} seconds: another run is at work on this host. "
             "Try again when it has ended."
         )
-
-
-def take_lock(descriptor: int, seconds: float) -> bool:
-    """Take the lock of a file, which the kernel releases when that is closed, however the process ends.
-
-    Returns whether it was free within *seconds*.
-    """
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.005)
-        else:
-            return True

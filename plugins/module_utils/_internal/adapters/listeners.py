@@ -19,8 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-_SOCK_DIAG, _BY_FAMILY, _DUMP, _ERROR, _DONE = 4, 20, 0x301, 2, 3
-"""From linux/netlink.h and linux/sock_diag.h: protocol, kind of a request, its flags, and possible answers."""
+from . import netlink
+
+_SOCK_DIAG, _BY_FAMILY = 4, 20
+"""From linux/netlink.h and linux/sock_diag.h: protocol and kind of a request."""
 _NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of sched.h."""
 _LISTEN = 10
@@ -82,19 +84,11 @@ def _socket_in_network_of(pid: int) -> socket.socket:
 
 def _listening(asking: socket.socket, family: int) -> Iterator[Listener]:
     """Yield the listening sockets of a family that the kernel reports. Raises OSError."""
-    asking.send(struct.pack("=IHHIIBBHI48x", 72, _BY_FAMILY, _DUMP, 0, 0, family, socket.IPPROTO_TCP, 0, 1 << _LISTEN))
-    while True:
-        answer = asking.recv(65536)
-        while answer:
-            length, kind = struct.unpack_from("=IH", answer)
-            if kind == _DONE:
-                return
-            if kind == _ERROR:
-                raise OSError(-struct.unpack_from("=i", answer, 16)[0], "sock_diag")
-            # A header of 16 bytes, then struct inet_diag_msg of linux/inet_diag.h.
-            (port,), (inode,) = struct.unpack_from(">H", answer, 20), struct.unpack_from("=I", answer, 84)
-            yield Listener(_text_of(answer[24:40] if family == socket.AF_INET6 else answer[24:28]), port, inode)
-            answer = answer[length + -length % 4 :]
+    wanted = struct.pack("=BBHI48x", family, socket.IPPROTO_TCP, 0, 1 << _LISTEN)
+    for answer in netlink.exchange(asking, _BY_FAMILY, netlink.DUMP, wanted):
+        # struct inet_diag_msg of linux/inet_diag.h
+        (port,), (inode,) = struct.unpack_from(">H", answer, 4), struct.unpack_from("=I", answer, 68)
+        yield Listener(_text_of(answer[8:24] if family == socket.AF_INET6 else answer[8:12]), port, inode)
 
 
 def _in_tables(pid: int) -> Iterator[Listener]:

@@ -37,7 +37,6 @@ space fills the reserve up again.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import time
@@ -52,6 +51,7 @@ from ..core.model.host_settings import HostSettings
 from ..core.model.record import InvalidRecord, Record, UnknownSchema, is_session_id, read_record
 from ..core.values.errors import CoreError, SessionError, message_of, show
 from .bounded import holding
+from .locks import take_lock
 
 VERSION = 1
 """Version of the state directory. It grows with data that an earlier release must not see, which then does nothing on
@@ -153,19 +153,14 @@ class StateDirectory:
         deadline = time.monotonic() + patience
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_same_file(path, descriptor):
-                    break
-            except BlockingIOError:
-                pass
+            if take_lock(descriptor, deadline - time.monotonic()) and _is_same_file(path, descriptor):
+                break
             os.close(descriptor)
             if time.monotonic() > deadline:
                 raise StateError(
                     f"Another program has been working on session {session_id} on this host for "
                     f"{patience:.0f} seconds (it holds {path}). Try again when it has ended."
                 )
-            time.sleep(0.05)
         try:
             with holding(str(path)):
                 yield

@@ -17,11 +17,10 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
-import os
 import socket
 import struct
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from typing import Any
 
 from . import link
 from .link import LinkError
+from .netlink import ACK, DUMP, NESTED, attribute, attributes, exchange
 from .state import write_file
 
 try:
@@ -224,9 +224,6 @@ def _allow_ipv6(name: str) -> None:
 # ---- generic netlink ------------------------------------------------------------------------------------------------
 
 NETLINK_GENERIC = 16
-_ERROR, _DONE = 2, 3
-_REQUEST, _ACK, _DUMP = 0x1, 0x4, 0x300
-_NESTED = 0x8000
 _CONTROL, _GET_FAMILY, _FAMILY_ID, _FAMILY_NAME = 0x10, 3, 1, 2
 
 _GET_DEVICE, _SET_DEVICE = 0, 1
@@ -256,7 +253,7 @@ class _DeviceFound:
 
 def _read_device(name: str) -> _DeviceFound:
     device = _DeviceFound(0, None, {})
-    for payload in _talk(_GET_DEVICE, _DUMP, [_attribute(_DEVICE_NAME, name.encode() + b"\0")]):
+    for payload in _talk(_GET_DEVICE, DUMP, [attribute(_DEVICE_NAME, name.encode() + b"\0")]):
         parse_device(payload, device)
     return device
 
@@ -288,36 +285,36 @@ def _parse_peer(peer: dict[int, bytes], device: _DeviceFound) -> None:
 
 def _write_device(name: str, private_key: bytes, port: int, peers: list[Peer]) -> None:
     first = [
-        _attribute(_DEVICE_PRIVATE_KEY, private_key),
-        _attribute(_DEVICE_PORT, struct.pack("=H", port)),
-        _attribute(_DEVICE_FLAGS, struct.pack("=I", _REPLACE_PEERS)),
+        attribute(_DEVICE_PRIVATE_KEY, private_key),
+        attribute(_DEVICE_PORT, struct.pack("=H", port)),
+        attribute(_DEVICE_FLAGS, struct.pack("=I", _REPLACE_PEERS)),
     ]
     for start in range(0, max(1, len(peers)), PEERS_A_MESSAGE):
         peer_attributes = [_peer_attribute(peer, port) for peer in peers[start : start + PEERS_A_MESSAGE]]
-        attributes = [
-            _attribute(_DEVICE_NAME, name.encode() + b"\0"),
+        message = [
+            attribute(_DEVICE_NAME, name.encode() + b"\0"),
             *first,
-            _attribute(_DEVICE_PEERS | _NESTED, *peer_attributes),
+            attribute(_DEVICE_PEERS | NESTED, *peer_attributes),
         ]
-        _talk(_SET_DEVICE, _ACK, attributes)
+        _talk(_SET_DEVICE, ACK, message)
         first = []
 
 
 def _peer_attribute(peer: Peer, port: int) -> bytes:
     address = ipaddress.ip_address(peer.address)
-    allowed = _attribute(
-        _NESTED,
-        _attribute(_ALLOWED_FAMILY, struct.pack("=H", _family(address))),
-        _attribute(_ALLOWED_ADDRESS, address.packed),
-        _attribute(_ALLOWED_MASK, bytes([address.max_prefixlen])),
+    allowed = attribute(
+        NESTED,
+        attribute(_ALLOWED_FAMILY, struct.pack("=H", _family(address))),
+        attribute(_ALLOWED_ADDRESS, address.packed),
+        attribute(_ALLOWED_MASK, bytes([address.max_prefixlen])),
     )
-    return _attribute(
-        _NESTED,
-        _attribute(_PEER_PUBLIC_KEY, decode_key(peer.public_key)),
-        _attribute(_PEER_FLAGS, struct.pack("=I", _REPLACE_ALLOWED)),
-        _attribute(_PEER_ENDPOINT, _socket_address(peer.endpoint, port)),
-        _attribute(_PEER_KEEPALIVE, struct.pack("=H", KEEPALIVE)),
-        _attribute(_PEER_ALLOWED | _NESTED, allowed),
+    return attribute(
+        NESTED,
+        attribute(_PEER_PUBLIC_KEY, decode_key(peer.public_key)),
+        attribute(_PEER_FLAGS, struct.pack("=I", _REPLACE_ALLOWED)),
+        attribute(_PEER_ENDPOINT, _socket_address(peer.endpoint, port)),
+        attribute(_PEER_KEEPALIVE, struct.pack("=H", KEEPALIVE)),
+        attribute(_PEER_ALLOWED | NESTED, allowed),
     )
 
 
@@ -332,29 +329,13 @@ def _socket_address(text: str, port: int) -> bytes:
     return begin + (bytes(4) + address.packed + bytes(4) if address.version == 6 else address.packed + bytes(8))
 
 
-def _attribute(kind: int, *values: bytes) -> bytes:
-    """Return a netlink attribute, filled up to four bytes (netlink(7))."""
-    value = b"".join(values)
-    return struct.pack("=HH", len(value) + 4, kind) + value + bytes(-len(value) % 4)
-
-
-def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield number and value of each attribute in *data*."""
-    while len(data) >= 4:
-        length, kind = struct.unpack_from("=HH", data)
-        if length < 4:
-            return
-        yield kind & ~_NESTED, data[4:length]
-        data = data[(length + 3) & ~3 :]
-
-
 def _talk(command: int, flags: int, message: list[bytes]) -> list[bytes]:
     """Send a request to the kernel's WireGuard and return its answers. Raises LinkError with the kernel's error."""
     try:
         with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)) as channel:
             channel.bind((0, 0))
-            name = _attribute(_FAMILY_NAME, b"wireguard\0")
-            (family_reply,) = _exchange(channel, _CONTROL, _GET_FAMILY, _ACK, [name])
+            name = attribute(_FAMILY_NAME, b"wireguard\0")
+            (family_reply,) = _exchange(channel, _CONTROL, _GET_FAMILY, ACK, [name])
             (family,) = struct.unpack("=H", dict(attributes(family_reply))[_FAMILY_ID])
             return _exchange(channel, family, command, flags, message)
     except OSError as error:
@@ -362,19 +343,6 @@ def _talk(command: int, flags: int, message: list[bytes]) -> list[bytes]:
 
 
 def _exchange(channel: socket.socket, family: int, command: int, flags: int, message: list[bytes]) -> list[bytes]:
+    """Return the answers to a message of generic netlink, which has four bytes before its attributes."""
     body = struct.pack("=BBH", command, 1, 0) + b"".join(message)
-    channel.send(struct.pack("=IHHII", len(body) + 16, family, _REQUEST | flags, 1, 0) + body)
-    found: list[bytes] = []
-    while True:
-        data = channel.recv(1 << 18)
-        while data:
-            length, kind = struct.unpack_from("=IH", data)
-            if kind == _ERROR:
-                (code,) = struct.unpack_from("=i", data, 16)
-                if code:
-                    raise OSError(-code, os.strerror(-code))
-                return found
-            if kind == _DONE:
-                return found
-            found.append(data[20:length])
-            data = data[(length + 3) & ~3 :]
+    return [answer[4:] for answer in exchange(channel, family, flags, body)]

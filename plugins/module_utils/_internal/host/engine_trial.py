@@ -21,7 +21,7 @@ from ..adapters import firewall, link
 from ..adapters.bounded import holding
 from ..adapters.engine import RUNTIME, Engine, EngineError
 from ..adapters.engine_objects import NO_LABELS
-from ..adapters.ledger import take_lock
+from ..adapters.locks import take_lock
 from ..core.model.answers import sentence
 from ..core.values import places
 from ..core.values.errors import SessionError, message_of

@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
+
+from ..adapters.locks import take_lock
 
 
 class LabError(Exception):
@@ -58,19 +58,10 @@ def locked(path: str, *, shared: bool = False, seconds: float = 1200.0) -> Itera
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + seconds
-        pause = 0.02
-        while True:
-            try:
-                fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise LabError(
-                        f"The lock {path} was not free within {seconds:.0f} seconds; another run of the lab holds it."
-                    ) from None
-                time.sleep(pause)
-                pause = min(pause * 1.5, 0.5)
+        if not take_lock(descriptor, seconds, shared=shared):
+            raise LabError(
+                f"The lock {path} was not free within {seconds:.0f} seconds; another run of the lab holds it."
+            )
         yield descriptor
     finally:
         os.close(descriptor)

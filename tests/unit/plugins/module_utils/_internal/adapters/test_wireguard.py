@@ -15,17 +15,18 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import link, state, wireguard
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.link import LinkError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.netlink import (
+    attribute,
+    attributes,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.wireguard import (
     Peer,
-    attributes,
     create_key,
     decode_key,
     parse_device,
     problem,
     read_public_key,
 )
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 ANSWER = (
     "060006004dee0000080007000000000008000100030000001000020063636533363134666466330024000300000000000000000000000000"
@@ -74,21 +75,8 @@ def test_what_the_kernel_is_told_of_a_peer(endpoint: str, wanted: bytes) -> None
     assert peer[wireguard._PEER_ENDPOINT] == wanted
     assert peer[wireguard._PEER_KEEPALIVE] == struct.pack("=H", 25)
     device = wireguard._DeviceFound(0, None, {})
-    parse_device(wireguard._attribute(wireguard._DEVICE_PEERS, wireguard._attribute(1, inner)), device)
+    parse_device(attribute(wireguard._DEVICE_PEERS, attribute(1, inner)), device)
     assert device.peers[PEER].addresses == {"fe80::2"}
-
-
-@settings(max_examples=100, derandomize=True)
-@given(st.lists(st.tuples(st.integers(0, 2**15 - 1), st.binary(max_size=40)), max_size=8))
-def test_attributes_read_back_as_they_were_written(some: list[tuple[int, bytes]]) -> None:
-    assert list(attributes(b"".join(wireguard._attribute(kind, value) for kind, value in some))) == some
-
-
-@settings(max_examples=100, derandomize=True)
-@given(st.binary(max_size=64))
-@example(bytes(8))
-def test_any_bytes_come_to_an_end(data: bytes) -> None:
-    assert len(list(attributes(data))) <= len(data) // 4
 
 
 def test_the_public_half_is_that_of_rfc_7748(tmp_path: Path) -> None:

@@ -17,10 +17,8 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import suspicion
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import (
-    LedgerError,
-    take_lock,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.locks import take_lock
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     InvalidInput,
