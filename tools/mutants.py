@@ -3,24 +3,36 @@
 """Change the sources in small ways, one at a time, and see whether the unit tests notice.
 
 A mutant is one swapped comparison, one `and` for `or`, one `not` less, one number off by one, or one call left out, in
-`core` or `host`. The tests that import its module run first, then those that import an importer of it, and the model
-tests; what none of them notices has survived. It works on a copy of the checkout.
+`core` or `host`. The tests of its module run first, then those that import it or an importer of it, and the model
+tests; what none of them notices has survived. Mutants that no test can or should notice stand in `mutants_kept.json`
+with the reason, and are never tried. It works on a copy of the checkout. For many mutants, measure first which test
+runs which line (`--measure FILE`), and give that by `--measured FILE`.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
+import json
 import os
-import random
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from coverage import Coverage
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
@@ -31,9 +43,11 @@ PLACE = Path("plugins/module_utils/_internal")
 PACKAGES = ("core", "host")
 COLLECTION = "ansible_collections.cluster_compute.session."
 PREFIX = f"{COLLECTION}plugins.module_utils._internal."
-MODELS = tuple(
-    f"tests/unit/plugins/module_utils/_internal/core/verbs/test_{name}.py" for name in ("model", "partitions")
-)
+HELPERS = f"{COLLECTION}tests.support."
+KEPT = Path(__file__).with_name("mutants_kept.json")
+"""For each reason, the mutants that need no test, by what they are and not by the number of their line."""
+UNIT = f"tests/unit/{PLACE}"
+MODELS = tuple(f"{UNIT}/core/verbs/test_{name}.py" for name in ("model", "partitions"))
 """Tests of whole sequences of events, which every decision is a part of."""
 SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -57,12 +71,23 @@ class Mutant:
     begin: int
     end: int
     line: int
+    source: str
     before: str
     after: str
 
     def __str__(self) -> str:
         """Return place and change in one line."""
-        return f"{self.path}:{self.line}: {' '.join(self.before.split())} -> {' '.join(self.after.split())}"
+        return f"{self.path}:{self.line}: {self.change}"
+
+    @property
+    def change(self) -> str:
+        """What is changed to what, in one line."""
+        return f"{' '.join(self.before.split())} -> {' '.join(self.after.split())}"
+
+    @property
+    def name(self) -> str:
+        """The file, the line's text and the change: the same wherever the line stands."""
+        return f"{self.path.relative_to(PLACE).as_posix()}: {self.source}: {self.change}"
 
     def apply(self, text: str) -> str:
         """Return the text of the file with the change."""
@@ -84,7 +109,7 @@ def mutants_of(path: Path, text: str) -> Iterator[Mutant]:
         for changed in _changes(node):
             begin = offset(node.lineno, node.col_offset)
             end = offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
-            yield Mutant(path, begin, end, node.lineno, text[begin:end], changed)
+            yield Mutant(path, begin, end, node.lineno, lines[node.lineno - 1].strip(), text[begin:end], changed)
 
 
 def _code(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
@@ -124,74 +149,195 @@ def every_mutant(root: Path) -> list[Mutant]:
     return found
 
 
+def kept() -> set[str]:
+    """Return the names of the mutants that need no test."""
+    reasons: dict[str, list[str]] = json.loads(KEPT.read_text(encoding="utf-8"))
+    return {name for names in reasons.values() for name in names}
+
+
+def chosen(mutants: list[Mutant], seed: int, number: int) -> list[Mutant]:
+    """Return so many of the mutants; a change of one file changes nothing in what is chosen of the others."""
+    seen: Counter[str] = Counter()
+    drawn = []
+    for mutant in mutants:
+        seen[mutant.name] += 1
+        drawn.append((hashlib.sha256(f"{seed} {seen[mutant.name]} {mutant.name}".encode()).digest(), mutant))
+    return [mutant for _digest, mutant in sorted(drawn, key=lambda pair: pair[0])[:number]]
+
+
 def _module(path: Path) -> str:
     return ".".join(path.relative_to(PLACE).with_suffix("").parts)
 
 
-def imports(path: Path, root: Path) -> set[str]:
-    """Return what a file imports from module_utils, by names below that."""
+@cache
+def imports(path: Path, root: Path) -> frozenset[str]:
+    """Return what a file imports from module_utils, by names below that, itself or by helpers of tests."""
     module = COLLECTION + ".".join(path.relative_to(root).with_suffix("").parts)
-    names = boot_install.imports(module, path.read_text(encoding="utf-8"))
-    return {name[len(PREFIX) :] for name in names if name.startswith(PREFIX)}
+    names = set(boot_install.imports(module, path.read_text(encoding="utf-8")))
+    found = {name[len(PREFIX) :] for name in names if name.startswith(PREFIX)}
+    for name in names:
+        helper = root / (name[len(COLLECTION) :].replace(".", "/") + ".py")
+        if name.startswith(HELPERS) and helper.exists() and helper != path:
+            found |= imports(helper, root)
+    return frozenset(found)
 
 
-def tests_of(path: Path, root: Path) -> list[str]:
-    """Return the files of unit tests that may notice a change of a module, the nearest first."""
-    name = _module(path)
-    users = [other for other in (root / PLACE).rglob("*.py") if name in imports(other, root)]
-    near = {_module(other.relative_to(root)) for other in users}
-    known = {test: imports(test, root) for test in sorted((root / "tests/unit/plugins").rglob("test_*.py"))}
-    first = [test for test, names in known.items() if name in names]
-    second = [test for test, names in known.items() if names & near and test not in first]
-    own = [test for test in first if test.name == f"test_{path.stem}.py"]
-    ordered = [*own, *(test for test in first if test not in own), *second]
-    return list(dict.fromkeys([*(test.relative_to(root).as_posix() for test in ordered), *MODELS]))
+Lines = Mapping[Path, Mapping[int, list[str]]]
+"""The tests that run a line, by file and number, as far as they are known; "" for an import."""
+
+
+def measured_lines(file: Path) -> Lines:
+    """Read what `measure` wrote."""
+    from coverage import CoverageData  # only where it is asked for: not each environment has it
+
+    data = CoverageData(str(file))
+    data.read()
+    return {PLACE / name.partition(f"{PLACE}/")[2]: data.contexts_by_lineno(name) for name in data.measured_files()}
+
+
+class Tests:
+    """The unit tests of a tree: their files by name, and what is known of the lines that each runs."""
+
+    def __init__(self, root: Path, lines: Lines) -> None:
+        self._files = {path: imports(path, root) for path in sorted((root / "tests/unit/plugins").rglob("test_*.py"))}
+        self._root = root
+        self._lines = lines
+
+    def steps(self, mutant: Mutant) -> list[list[str]]:
+        """Return the tests that may notice a mutant, the nearest first, in the steps to run."""
+        own, near = self._by_imports(mutant.path)
+        runs = self._running(mutant)
+        if runs is not None:
+            return [tests for tests in (own, [test for test in runs if test.partition("::")[0] not in own]) if tests]
+        models = list(MODELS) if _module(mutant.path) in self._modelled else []
+        return [tests for tests in (own, [test for test in near if test not in models], models) if tests]
+
+    def _by_imports(self, path: Path) -> tuple[list[str], list[str]]:
+        """Return the files that test a module, and those that import it or an importer of it, the smallest first."""
+        name = _module(path)
+        users = [other for other in sorted((self._root / PLACE).rglob("*.py")) if name in imports(other, self._root)]
+        near = {_module(other.relative_to(self._root)) for other in users}
+        by_size = sorted(self._files.items(), key=lambda pair: len(pair[1]))
+        first = [test for test, names in by_size if name in names]
+        second = [test for test, names in by_size if names & near and test not in first]
+        own = [test for test in self._files if test.name == f"test_{path.stem}.py"] or first[:2]
+        others = [test for test in [*first, *second] if test not in own]
+        return [self._name(test) for test in own], [self._name(test) for test in others]
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix()
+
+    def _running(self, mutant: Mutant) -> list[str] | None:
+        """Return the tests that run a line of a mutant, those of few modules first; None if that is not known.
+
+        What runs when the module is imported is run by no test of its own.
+        """
+        lines = self._lines.get(mutant.path, {})
+        numbers = range(mutant.line, mutant.line + mutant.before.count("\n") + 1)
+        tests = {test for number in numbers for test in lines.get(number, [])}
+        if not lines or "" in tests:
+            return None
+        sizes = {self._name(path): len(names) for path, names in self._files.items()}
+        return sorted(tests, key=lambda test: (sizes.get(test.partition("::")[0], 0), test))
+
+    @cached_property
+    def _modelled(self) -> set[str]:
+        """The modules that the model tests import, directly or not."""
+        found: set[str] = set()
+        new = {name for test in MODELS for name in imports(self._root / test, self._root)} | {"core.verbs"}
+        while new:
+            found |= new
+            paths = [self._root / PLACE / (name.replace(".", "/") + ".py") for name in new]
+            new = {name for path in paths if path.exists() for name in imports(path, self._root)} - found
+        return found
+
+
+class _Contexts:
+    """Name the test that runs in what coverage.py writes down."""
+
+    def __init__(self, measuring: Coverage) -> None:
+        self.measuring = measuring
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Give the lines that one test runs its name."""
+        self.measuring.switch_context(item.nodeid)
+        result = yield
+        self.measuring.switch_context("")
+        return result
+
+
+def measure(root: Path, result: Path) -> None:
+    """Run the unit tests of the modules in *root*, and write to *result* which line is run by which."""
+    from coverage import Coverage
+
+    os.chdir(root)
+    measuring = Coverage(data_file=str(result), source=[str(root / PLACE / package) for package in PACKAGES])
+    measuring.start()
+    pytest.main(["-q", "--hypothesis-seed=0", str(root / UNIT)], plugins=[_Contexts(measuring)])
+    measuring.stop()
+    measuring.save()
 
 
 class Broken(Exception):
     """Tests fail where nothing was changed."""
 
 
-def is_noticed(mutant: Mutant, root: Path, seconds: float) -> bool:
-    """Tell whether a test fails, or runs for too long, when the mutant is in the tree at *root*.
+class Tree:
+    """A copy of the checkout in which mutants are tried."""
 
-    Raises Broken where the same tests fail or run for as long without the mutant, too.
-    """
-    path = root / mutant.path
-    text = path.read_text(encoding="utf-8")
-    path.write_text(mutant.apply(text), encoding="utf-8")
-    tests = tests_of(mutant.path, root)
-    try:
-        failed, output = _run(tests, root, seconds)
-    except subprocess.TimeoutExpired:
-        failed, output = True, ""
-    finally:
-        path.write_text(text, encoding="utf-8")
-    if failed:
-        names = re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:::| |$)", output, re.MULTILINE)
+    def __init__(self, root: Path, seconds: float, lines: Lines) -> None:
+        self.root = root
+        self.seconds = seconds
+        self.tests = Tests(root, lines)
+        self._sound: set[str] = set()
+        """Files whose tests passed without a change."""
+        self._moments = count(1_000_000_000)
+
+    def is_noticed(self, mutant: Mutant) -> bool:
+        """Tell whether a test fails, or runs for too long, when the mutant is in the tree.
+
+        Raises Broken where the same tests fail or run for as long without the mutant, too.
+        """
+        path = self.root / mutant.path
+        text = path.read_text(encoding="utf-8")
+        self._write(path, mutant.apply(text))
         try:
-            still, why = _run(names or tests, root, seconds)
+            failed = next(filter(None, map(self._failing, self.tests.steps(mutant))), None)
+        finally:
+            self._write(path, text)
+        doubtful = set(failed or []) - self._sound
+        if doubtful and self._failing(sorted(doubtful)):
+            raise Broken(f"{mutant.path}: the tests fail, or need more --seconds, without a change: {doubtful}")
+        self._sound |= doubtful
+        return failed is not None
+
+    def _write(self, path: Path, text: str) -> None:
+        """Write a source; its time is another each time, so that no compiled file of before is taken for its own."""
+        path.write_text(text, encoding="utf-8")
+        moment = next(self._moments)
+        os.utime(path, (moment, moment))
+
+    def _failing(self, names: list[str]) -> list[str]:
+        """Run the tests of these files until one fails; return the file that it is in, or all after too long a time."""
+        compiled = {"PYTHONPYCACHEPREFIX": str(self.root / ".cache/compiled"), "PYTHONDONTWRITEBYTECODE": ""}
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", "-x", "-q", "--hypothesis-seed=0", *names],
+                cwd=self.root,
+                env={**os.environ, **compiled, "TEST_FILES_SEED": "0"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=self.seconds,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
-            still, why = True, f"They take longer than {seconds:.0f} seconds: give more by --seconds."
-        if still:
-            raise Broken(f"{mutant.path}: the tests fail without a change.\n{why}")
-    return failed
-
-
-def _run(names: list[str], root: Path, seconds: float) -> tuple[bool, str]:
-    """Return whether a test of these files failed, and what pytest said."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", *names],
-        cwd=root,
-        env={**os.environ, "TEST_FILES_SEED": "0"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
-    return done.returncode != 0, done.stdout
+            return names
+        if done.returncode == 0:
+            return []
+        return re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:::| |$)", done.stdout, re.MULTILINE) or names
 
 
 def copy_of(root: Path, place: Path) -> Path:
@@ -210,22 +356,34 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="which ones")
     parser.add_argument("--least", type=float, default=0.0, help="part of them that has to be noticed, such as 0.95")
     parser.add_argument("--seconds", type=float, default=600, help="after which a mutant counts as noticed")
+    parser.add_argument("--measured", type=Path, help="the file that --measure wrote for these sources")
+    parser.add_argument("--measure", type=Path, help="only write to this file which line is run by which unit test")
     options = parser.parse_args(arguments)
-    chosen = random.Random(options.seed).sample(every_mutant(ROOT), options.count)  # noqa: S311 - the same for the same seed
+    if options.measure is not None:
+        measure(ROOT, options.measure.absolute())
+        return 0
+    mutants = every_mutant(ROOT)
+    known = kept()
+    gone = sorted(known - {mutant.name for mutant in mutants})
+    if gone:
+        parser.exit(1, "\n".join([f"Take out of {KEPT.name} what is no mutant any more:", *gone, ""]))
+    tried = chosen([mutant for mutant in mutants if mutant.name not in known], options.seed, options.count)
+    lines = measured_lines(options.measured) if options.measured is not None else {}
     with tempfile.TemporaryDirectory() as folder:
-        place = copy_of(ROOT, Path(folder) / "tree")
-        survivors = []
-        for number, mutant in enumerate(chosen, 1):
-            begin = time.monotonic()
-            noticed = is_noticed(mutant, place, options.seconds)
-            print(
-                f"{number:3} {'noticed ' if noticed else 'SURVIVED'} {time.monotonic() - begin:4.0f} s {mutant}",
-                flush=True,
-            )
-            survivors += [] if noticed else [mutant]
-    noticed_part = 1 - len(survivors) / len(chosen)
-    print(f"{len(chosen) - len(survivors)} of {len(chosen)} were noticed, {noticed_part:.0%}.")
-    return 1 if noticed_part < options.least else 0
+        tree = Tree(copy_of(ROOT, Path(folder) / "tree"), options.seconds, lines)
+        noticed = sum(_is_noticed(tree, number, mutant) for number, mutant in enumerate(tried, 1))
+    print(f"{noticed} of {len(tried)} were noticed, {noticed / len(tried):.1%}.")
+    return 1 if noticed < options.least * len(tried) else 0
+
+
+def _is_noticed(tree: Tree, number: int, mutant: Mutant) -> bool:
+    """Try a mutant, and print what came of it; of a survivor also the name, for a test or a reason to keep it."""
+    begin = time.monotonic()
+    noticed = tree.is_noticed(mutant)
+    print(f"{number:3} {'noticed ' if noticed else 'SURVIVED'} {time.monotonic() - begin:4.0f} s {mutant}", flush=True)
+    if not noticed:
+        print(f"    {mutant.name}", flush=True)
+    return noticed
 
 
 if __name__ == "__main__":

@@ -686,6 +686,15 @@ class TestMutants:
         changes += [("not a", "(a)"), ("a < 3", "(a <= 3)"), ("< 3", "< 4")]
         assert sorted(found) == sorted(self.TEXT.replace(before, after) for before, after in changes)
 
+    def test_another_line_elsewhere_changes_nothing_in_what_is_chosen(self) -> None:
+        mutants = load("mutants")
+        path = mutants.PLACE / "core/a.py"
+        lines = "".join(f"x{number} = {number}\n" for number in range(40))
+        few, more = (list(mutants.mutants_of(path, text)) for text in (lines, f"y = z\n{lines}"))
+        names = [[mutant.name for mutant in mutants.chosen(found, 1, 9)] for found in (few, more)]
+        assert names[0] == names[1] != [mutant.name for mutant in mutants.chosen(few, 2, 9)]
+        assert few[0].name == "core/a.py: x0 = 0: 0 -> 1"
+
     def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(self, tmp_path: Path) -> None:
         mutants = load("mutants")
         source = tmp_path / "plugins/module_utils/_internal/core/rules/small.py"
@@ -705,7 +714,8 @@ class TestMutants:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text("def test_it(): pass\n", encoding="utf-8")
         before = source.read_text(encoding="utf-8")
-        noticed = {str(mutant): mutants.is_noticed(mutant, tmp_path, 60) for mutant in mutants.every_mutant(tmp_path)}
+        tree = mutants.Tree(tmp_path, 60, {})
+        noticed = {str(mutant): tree.is_noticed(mutant) for mutant in mutants.every_mutant(tmp_path)}
         assert {change.partition(": ")[2]: found for change, found in noticed.items()} == {
             "a > 7 -> (a >= 7)": False,
             "7 -> 8": False,
@@ -713,11 +723,14 @@ class TestMutants:
             "2 -> 3": False,
         }
         assert source.read_text(encoding="utf-8") == before
+        (mutant, *_others) = mutants.every_mutant(tmp_path)
+        lines = {mutant.path: {2: ["tests/unit/plugins/test_other.py::test_x"], 3: [""]}}
+        own = ["tests/unit/plugins/test_small.py"]
+        assert mutants.Tests(tmp_path, lines).steps(mutant) == [own, lines[mutant.path][2]], "Those that run the line"
         with test.open("a", encoding="utf-8") as file:
             file.write("\n\ndef test_slow():\n    import time\n    time.sleep(30)\n")
-        (mutant, *_others) = mutants.every_mutant(tmp_path)
         with pytest.raises(mutants.Broken, match="without a change"):
-            mutants.is_noticed(mutant, tmp_path, 2)
+            mutants.Tree(tmp_path, 2, {}).is_noticed(mutant)
         assert source.read_text(encoding="utf-8") == before
 
 
