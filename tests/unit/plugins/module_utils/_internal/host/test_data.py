@@ -131,3 +131,27 @@ def test_a_probe_that_the_first_roles_have_removed_is_not_missed_by_those_that_c
     there = folders.Mounted(folders.bind_mount_path(SESSION, 0), (), "nfs4", "server:/data")
     monkeypatch.setattr(folders, "mounted", lambda: [there])
     session.check_probes("secret")
+
+
+@pytest.mark.parametrize(
+    ("mounted", "is_running", "same", "action"),
+    [
+        (False, False, False, "create"),
+        (False, True, True, "create"),
+        (True, True, False, None),
+        (True, False, True, None),
+        (True, False, False, "renew"),
+    ],
+)
+def test_a_bind_mount_that_is_as_wanted_or_in_use_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool, is_running: bool, same: bool, action: str | None
+) -> None:
+    (tmp_path / "other").mkdir()
+    there = [folders.Mounted(folders.bind_mount_path(SESSION, 0), (), "nfs4", "server:/data")]
+    monkeypatch.setattr(folders, "mounted", lambda: there if mounted else [])
+    monkeypatch.setattr(data.SessionData, "_is_same", lambda *_given: same)
+    host = {"mount_roots": [str(tmp_path)], "data": {str(tmp_path): {"filesystem": "nfs4", "proof": None}}}
+    plan = {"hosts": {"h1": host}, "request": {"mounts": [{"source": str(tmp_path)}, {"source": None}]}}
+    record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
+    session = data.SessionData(record, typed_plan(plan), "h1", StateDirectory(str(tmp_path / "state")).session(SESSION))
+    assert [step.action for step in session._bind_mount_steps(is_running, True)] == [action] * bool(action)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import folders
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import disk
 
@@ -36,3 +37,30 @@ def test_a_file_that_has_another_name_still_does_not_count_as_removed(tmp_path: 
         found = replica._held_open([os.getpid()], [device])
     assert (device, known[str(paths[1])].st_ino) in found
     assert (device, known[str(paths[0])].st_ino) not in found
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_replica_that_cannot_be_stopped_does_not_keep_others_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_mode: bool
+) -> None:
+    stopped: list[str] = []
+
+    def replica(name: str) -> Any:
+        def stop(reason: str) -> None:
+            if name == "stuck":
+                raise disk.DiskError("It hangs.")
+            stopped.append(f"{name}: {reason}")
+
+        return SimpleNamespace(folders=[], devices=list, stop=stop)
+
+    running = {name: replica(name) for name in ("stuck", "large")}
+    monkeypatch.setattr(disk, "_running_replicas", lambda *_given: running)
+    monkeypatch.setattr(disk, "_uses", lambda *_given: ([], ["Something is not known."]))
+    monkeypatch.setattr(disk, "to_stop", lambda *_given: dict.fromkeys(running, "Too much."))
+    engine: Any = SimpleNamespace(details=lambda: {"root": str(tmp_path)})
+    state: Any = SimpleNamespace(root=tmp_path)
+    space = dict.fromkeys(("size", "free", "files", "files_free"), 10**12)
+    done, problems = disk.enforce_limits(engine, state, check_mode, lambda _place: space)
+    assert stopped == ([] if check_mode else ["large: Too much."])
+    assert done == ({"stuck": "Too much.", "large": "Too much."} if check_mode else {"large": "Too much."})
+    assert problems == ["Something is not known.", "stuck was to be stopped. Too much. It hangs."][: 2 - check_mode]

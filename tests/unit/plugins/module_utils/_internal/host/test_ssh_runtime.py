@@ -165,3 +165,36 @@ def test_scontrol_says_what_it_answers(arguments: tuple[str, ...]) -> None:
     done = scontrol(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert "what answers here is: scontrol show hostnames" in done.stderr
+
+
+def test_licences_of_all_packages_are_kept_beside_the_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: None
+) -> None:
+    """Of what was unpacked too; the host has the others."""
+    root = tmp_path / "root"
+    for package in (*ssh_runtime.PACKAGES, "libunpacked"):
+        make(root / "usr/share/doc" / package, "copyright")
+    monkeypatch.setattr(ssh_runtime, "_packages_by_path", lambda paths: dict.fromkeys(paths, "libhost"))
+    sources = [f"{root}/usr/bin/ssh", "/lib/libhost.so"]
+    with pytest.raises(ssh_runtime.BuildFailed, match="licence of libhost is missing"):
+        ssh_runtime._keep_licences(tmp_path / "licences", str(root), sources)
+    make(root / "usr/share/doc/libhost", "copyright")
+    ssh_runtime._keep_licences(tmp_path / "licences", str(root), sources)
+    kept = {path.name: path.read_text() for path in (tmp_path / "licences").iterdir()}
+    assert kept == {name: f"{name} copyright" for name in (*ssh_runtime.PACKAGES, "libunpacked", "libhost")}
+    assert (tmp_path / "licences").stat().st_mode & 0o7777 == 0o755
+
+
+def test_a_runtime_has_every_program_and_what_else_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newer releases of OpenSSH have more parts; unpacked files come before those of the host."""
+    programs = {"sshd": "/nowhere/sshd", "ssh": "/nowhere/ssh"}
+    monkeypatch.setattr(ssh_runtime, "PROGRAMS", programs)
+    monkeypatch.setattr(ssh_runtime, "PARTS", {"sshd-session": "/nowhere/sshd-session"})
+    monkeypatch.setattr(ssh_runtime, "_modules", dict)
+    monkeypatch.setattr(ssh_runtime, "_libraries", lambda _root, files: {f"lib/{len(list(files))}": "x"})
+    make(tmp_path / "nowhere", "sshd")
+    with pytest.raises(ssh_runtime.BuildFailed, match="The program /nowhere/ssh is not on this host"):
+        ssh_runtime._closure(str(tmp_path))
+    make(tmp_path / "nowhere", "ssh")
+    files = {f"libexec/{name}": f"{tmp_path}{path}" for name, path in programs.items()}
+    assert ssh_runtime._closure(str(tmp_path)) == {**files, "lib/2": "x"}

@@ -1,0 +1,46 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The script that the engine starts replicas by ends in the engine's own runtime."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import engine_runtime
+
+
+@pytest.mark.parametrize(
+    ("plain", "last"),
+    [
+        ({"path": "runc"}, 'exec runc "$@"'),
+        ({"path": "/usr/bin/runc", "runtimeArgs": None}, 'exec /usr/bin/runc "$@"'),
+        ({"path": "/opt/my runc", "runtimeArgs": ["--log", "a b"]}, "exec '/opt/my runc' --log 'a b' \"$@\""),
+    ],
+)
+def test_the_script_runs_the_default_runtime_as_it_was(plain: dict[str, Any], last: str) -> None:
+    engine: Any = SimpleNamespace(runtimes=lambda: {"runc": plain}, default_runtime=lambda: "runc")
+    assert engine_runtime._script(engine).splitlines()[-1] == last
+
+
+def test_a_runtime_without_a_program_is_named() -> None:
+    engine: Any = SimpleNamespace(runtimes=lambda: {"shim": {}}, default_runtime=lambda: "shim")
+    with pytest.raises(engine_runtime.RuntimeEntryError, match="'shim' is not a program"):
+        engine_runtime._script(engine)
+
+
+def test_containers_that_the_lost_entry_starts_are_named() -> None:
+    made = {"a": engine_runtime.RUNTIME, "b": "runc"}
+    engine: Any = SimpleNamespace(
+        runtimes=dict,
+        session_containers=lambda: [{"Id": name} for name in (*made, "gone")],
+        inspect=lambda name: {"Name": f"/{name}", "HostConfig": {"Runtime": made[name]}} if name in made else None,
+    )
+    assert engine_runtime.lost(engine).endswith("by which these are started: a.")
+    made.clear()
+    assert engine_runtime.lost(engine) == ""
+    engine.runtimes = lambda: {engine_runtime.RUNTIME: {}}
+    made["a"] = engine_runtime.RUNTIME
+    assert engine_runtime.lost(engine) == ""

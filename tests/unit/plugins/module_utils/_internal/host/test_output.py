@@ -1,0 +1,56 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The output of a container that is about to be removed is kept, and nothing stops the removal."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import output as output_files
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import OUT
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import output
+
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+ENTRY = {
+    "Id": "0123456789abcdef",
+    "Labels": {docker_engine.LABEL_SESSION_ID: SESSION, docker_engine.LABEL_REPLICA: "main1"},
+}
+
+
+def archive(folder: Path, size: int) -> output.LogArchive:
+    state = {"ExitCode": 3, "OOMKilled": True, "FinishedAt": "2026-11-25T10:00:00Z"}
+    engine: Any = SimpleNamespace(inspect=lambda _container: {"State": state})
+    root: Any = SimpleNamespace(root=folder)
+    return output.LogArchive(engine, root, size, 3600.0, 5)
+
+
+@pytest.mark.parametrize(("size", "replica"), [(1000, "main1"), (0, "main1"), (1000, "")])
+def test_the_output_of_a_replica_is_kept_with_how_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, replica: str
+) -> None:
+    monkeypatch.setattr(output, "read_log", lambda *_given: iter([("2026-11-25T09:00:00.000000000Z", OUT, "hello")]))
+    kept = archive(tmp_path, size)
+    kept.add({**ENTRY, "Labels": {**ENTRY["Labels"], docker_engine.LABEL_REPLICA: replica}})  # type: ignore[dict-item]
+    files = [Path(folder, name) for folder, _folders, names in os.walk(tmp_path) for name in names]
+    assert any(b"hello" in path.read_bytes() for path in files) is bool(size and replica)
+    end = {"exit_code": 3, "oom_killed": True, "finished": "2026-11-25T10:00:00Z"}
+    assert (kept.ends, kept.problems) == ({SESSION: {"main1": end}} if size and replica else {}, [])
+
+
+def test_output_that_cannot_be_kept_is_a_problem_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_given: Any) -> Any:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(output, "read_log", read)
+    kept = archive(tmp_path, 1000)
+    kept.add(ENTRY)
+    assert (kept.ends, kept.problems) == ({}, ["The output of main1 could not be kept: No space left on device"])
+    assert output_files.OutputDirectory(str(tmp_path)).session(SESSION).jobs() == []
