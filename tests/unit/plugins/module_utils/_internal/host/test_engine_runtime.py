@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import RUNTIME
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import engine_runtime
 
 
@@ -32,7 +33,7 @@ def test_a_runtime_without_a_program_is_named() -> None:
 
 
 def test_containers_that_the_lost_entry_starts_are_named() -> None:
-    made = {"a": engine_runtime.RUNTIME, "b": "runc"}
+    made = {"a": RUNTIME, "b": "runc"}
     engine: Any = SimpleNamespace(
         runtimes=dict,
         session_containers=lambda: [{"Id": name} for name in (*made, "gone")],
@@ -41,6 +42,6 @@ def test_containers_that_the_lost_entry_starts_are_named() -> None:
     assert engine_runtime.lost(engine).endswith("by which these are started: a.")
     made.clear()
     assert engine_runtime.lost(engine) == ""
-    engine.runtimes = lambda: {engine_runtime.RUNTIME: {}}
-    made["a"] = engine_runtime.RUNTIME
+    engine.runtimes = lambda: {RUNTIME: {}}
+    made["a"] = RUNTIME
     assert engine_runtime.lost(engine) == ""

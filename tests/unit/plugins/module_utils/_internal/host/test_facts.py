@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     ERROR,
     PENDING,
+    RUNNING,
     QueueTicket,
     advance,
     kept_by,
@@ -141,3 +143,14 @@ def test_what_is_told_of_a_session_does_not_grow_with_its_group(
         state.session(SESSION).write_record(kept if status == PENDING else advance(kept, status, "It failed."))
         sizes.append(len(json.dumps(facts._records(state, "", state.records()[0], whole, set())["records"])))
     assert sizes[0] == sizes[1] < 1000
+
+
+@pytest.mark.parametrize(
+    ("status", "policy", "acts"),
+    [(RUNNING, "replace", True), (RUNNING, "wait", False), (RUNNING, None, False), (PENDING, "replace", False)],
+)
+def test_only_a_running_session_that_does_not_wait_acts_on_the_loss_of_a_host(
+    status: str, policy: str | None, acts: bool
+) -> None:
+    asked = {"name": "train"} | ({} if policy is None else {"on_host_loss": policy})
+    assert facts._acts_on_loss(replace(new_record(SESSION, "alice", asked), status=status)) is acts

@@ -104,6 +104,13 @@ def test_a_link_that_somebody_left_is_replaced_and_not_followed(state: StateDire
     assert not (folder / metrics.STATE_FILE).is_symlink()
 
 
+def test_a_file_that_cannot_be_written_leaves_the_one_before_and_nothing_beside_it(tmp_path: Path) -> None:
+    metrics._write(tmp_path / "one.prom", "before")
+    with pytest.raises(UnicodeEncodeError):
+        metrics._write(tmp_path / "one.prom", "\udcff")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"one.prom": "before"}
+
+
 def test_each_card_names_its_session_until_that_goes(state: StateDirectory) -> None:
     jobs = state.root.parent / "jobs"
     ledger = LedgerFile(str(state.root))

@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.background import start_of
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    Engine,
+    EngineError,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import JobOutput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import jobs
 
@@ -70,7 +73,7 @@ def test_a_host_that_starts_nothing_becomes_suspect_and_the_command_starts_elsew
     engine = SimpleNamespace(
         run_command=lambda _made: iter([(b"no", None)]), command_state=lambda _made: (False, 0, 127)
     )
-    monkeypatch.setattr(jobs.Engine, "connect", lambda *_given: engine)
+    monkeypatch.setattr(Engine, "connect", lambda *_given: engine)
     monkeypatch.setattr(jobs, "host_fault", lambda _failure, only_command: fault)
     remembered: list[str] = []
     note: Any = SimpleNamespace(remember=remembered.append)
@@ -92,7 +95,7 @@ def test_a_command_that_is_late_or_was_asked_to_end_is_ended(
     ended: list[int] = []
     code = None if running else 3
     monkeypatch.setattr(
-        jobs.Engine, "connect", lambda *_given: SimpleNamespace(command_state=lambda _made: (running, 4711, code))
+        Engine, "connect", lambda *_given: SimpleNamespace(command_state=lambda _made: (running, 4711, code))
     )
     monkeypatch.setattr(jobs, "_end", lambda leader, _job_id: ended.append(leader))
     job = JobOutput(tmp_path / "session" / "jobs" / "0123456789ab")

@@ -194,9 +194,9 @@ CLAIMS = st.builds(
     memory=st.integers(0, 3),
     devices=st.sampled_from([(), (("gpu", ("g1",)),), (("gpu", ("g1", "g2")),), (("cpu", ("1",)), ("gpu", ("g2",)))]),
     ports=st.sampled_from([(), (("", 80, "tcp"),), (("", 80, "tcp"), ("", 81, "tcp"))]),
-    vni=st.just(7),
+    vni=st.sampled_from([None, 7]),
     subnets=st.sampled_from([("10.0.0.0/24",), ("10.0.0.0/24", "10.0.1.0/24")]),
-    overlay_port=st.just(4789),
+    overlay_port=st.sampled_from([None, 4789]),
 )
 
 

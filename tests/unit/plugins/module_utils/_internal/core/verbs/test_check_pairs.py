@@ -93,6 +93,16 @@ def test_who_cannot_take_part_is_told() -> None:
     assert "h5" in state["left_out_because"]
 
 
+def test_a_host_without_a_replica_is_told_with_the_reason() -> None:
+    state = check_pairs.advance(looked(), {}, OUTSIDE)
+    found: dict[str, Any] = {host: {"replica": host, "container": host} for host in HOSTS}
+    found["h4"] = {"failed": True, "msg": "0 replicas run here."}
+    state = check_pairs.advance(state, found, OUTSIDE)
+    assert state["step"] == "work"
+    assert "h4" not in state["replicas"]
+    assert state["left_out_because"] == {"h4": "0 replicas run here."}
+
+
 def test_without_two_hosts_there_is_nothing_to_compare() -> None:
     away = {"unreachable": True, "msg": "no route"}
     state = looked(**dict.fromkeys(HOSTS[1:], away))

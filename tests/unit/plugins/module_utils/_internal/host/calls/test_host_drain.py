@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_a_drain_waits_for_the_sessions_that_are_there(
         if len(slept) == 3:
             ledger.release("3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa")
 
-    monkeypatch.setattr(host_drain.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     request = Drain("a new disk", "alice", wait, str(tmp_path))
     found = host_drain.call(request, check_mode)
     assert (found["sessions"], len(slept), found["changed"]) == (left, looks, True)

@@ -9,10 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    Engine,
+    EngineError,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.replica_exec import (
     Execute,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import NotTheirs
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import owner
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import replica_exec
 
 
@@ -35,12 +40,17 @@ def test_the_result_says_how_the_program_ended(
             raise NotTheirs("It is not yours.", {})
 
     ran: list[Any] = []
+
+    def execute(*given: Any) -> tuple[int, str, str]:
+        ran.append(given)
+        return code, out, err
+
     engine = SimpleNamespace(
         session_containers=lambda labels: [{"Id": "c1"}] if "main1" in labels.values() else [],
-        execute=lambda *given: ran.append(given) or (code, out, err),
+        execute=execute,
     )
-    monkeypatch.setattr(replica_exec.Engine, "connect", lambda: engine)
-    monkeypatch.setattr(replica_exec.owner, "check", check)
+    monkeypatch.setattr(Engine, "connect", lambda: engine)
+    monkeypatch.setattr(owner, "check", check)
     request = Execute(session_name="train", command=("ls", "-l"), asker="alice")
     found = replica_exec.call(request, False)
     assert (found["rc"], found["stdout"], found["stderr"], found.get("msg")) == (code, out, err, why)
@@ -48,6 +58,6 @@ def test_the_result_says_how_the_program_ended(
     assert (may, ran) == ([("train", "alice")], [("c1", ["ls", "-l"], "")])
     with pytest.raises(NotTheirs):
         replica_exec.call(Execute(session_name="train", command=("ls",), asker="mallory"), False)
-    with pytest.raises(replica_exec.EngineError, match="no replica sub9 of a session named train"):
+    with pytest.raises(EngineError, match="no replica sub9 of a session named train"):
         replica_exec.call(Execute(session_name="train", command=("ls",), replica="sub9", asker="alice"), False)
     assert len(ran) == 1
