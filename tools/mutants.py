@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
@@ -182,33 +182,40 @@ def imports(path: Path, root: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-Lines = Mapping[Path, Mapping[int, list[str]]]
-"""The tests that run a line, by file and number, as far as they are known; "" for an import."""
+@dataclass(frozen=True)
+class Measured:
+    """What `measure` has found: the tests that run a line, by file and number, "" for an import; their seconds."""
 
+    tests: Mapping[Path, Mapping[int, list[str]]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
-def measured_lines(file: Path) -> Lines:
-    """Read what `measure` wrote."""
-    from coverage import CoverageData  # only where it is asked for: not each environment has it
+    @classmethod
+    def read(cls, file: Path) -> Measured:
+        """Read what `measure` wrote."""
+        from coverage import CoverageData  # only where it is asked for: not each environment has it
 
-    data = CoverageData(str(file))
-    data.read()
-    return {PLACE / name.partition(f"{PLACE}/")[2]: data.contexts_by_lineno(name) for name in data.measured_files()}
+        data = CoverageData(str(file))
+        data.read()
+        names = {name: PLACE / name.partition(f"{PLACE}/")[2] for name in data.measured_files()}
+        seconds = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
+        return cls({path: data.contexts_by_lineno(name) for name, path in names.items()}, seconds)
 
 
 class Tests:
     """The unit tests of a tree: their files by name, and what is known of the lines that each runs."""
 
-    def __init__(self, root: Path, lines: Lines) -> None:
+    def __init__(self, root: Path, measured: Measured) -> None:
         self._files = {path: imports(path, root) for path in sorted((root / "tests/unit/plugins").rglob("test_*.py"))}
         self._root = root
-        self._lines = lines
+        self._measured = measured
 
     def steps(self, mutant: Mutant) -> list[list[str]]:
         """Return the tests that may notice a mutant, the nearest first, in the steps to run."""
         own, near = self._by_imports(mutant.path)
         runs = self._running(mutant)
         if runs is not None:
-            return [tests for tests in (own, [test for test in runs if test.partition("::")[0] not in own]) if tests]
+            nearest = [test for test in runs if test.partition("::")[0] in own]
+            return [tests for tests in (nearest, [test for test in runs if test not in nearest]) if tests]
         models = list(MODELS) if _module(mutant.path) in self._modelled else []
         return [tests for tests in (own, [test for test in near if test not in models], models) if tests]
 
@@ -228,17 +235,16 @@ class Tests:
         return path.relative_to(self._root).as_posix()
 
     def _running(self, mutant: Mutant) -> list[str] | None:
-        """Return the tests that run a line of a mutant, those of few modules first; None if that is not known.
+        """Return the tests that run a line of a mutant, the fastest first; None if that is not known.
 
         What runs when the module is imported is run by no test of its own.
         """
-        lines = self._lines.get(mutant.path, {})
+        lines = self._measured.tests.get(mutant.path, {})
         numbers = range(mutant.line, mutant.line + mutant.before.count("\n") + 1)
         tests = {test for number in numbers for test in lines.get(number, [])}
         if not lines or "" in tests:
             return None
-        sizes = {self._name(path): len(names) for path, names in self._files.items()}
-        return sorted(tests, key=lambda test: (sizes.get(test.partition("::")[0], 0), test))
+        return sorted(tests, key=lambda test: (self._measured.seconds.get(test, 0.0), test))
 
     @cached_property
     def _modelled(self) -> set[str]:
@@ -257,12 +263,15 @@ class _Contexts:
 
     def __init__(self, measuring: Coverage) -> None:
         self.measuring = measuring
+        self.seconds: dict[str, float] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Give the lines that one test runs its name."""
         self.measuring.switch_context(item.nodeid)
+        begin = time.monotonic()
         result = yield
+        self.seconds[item.nodeid] = round(time.monotonic() - begin, 1)
         self.measuring.switch_context("")
         return result
 
@@ -273,10 +282,12 @@ def measure(root: Path, result: Path) -> None:
 
     os.chdir(root)
     measuring = Coverage(data_file=str(result), source=[str(root / PLACE / package) for package in PACKAGES])
+    contexts = _Contexts(measuring)
     measuring.start()
-    pytest.main(["-q", "--hypothesis-seed=0", str(root / UNIT)], plugins=[_Contexts(measuring)])
+    pytest.main(["-q", "--hypothesis-seed=0", str(root / UNIT)], plugins=[contexts])
     measuring.stop()
     measuring.save()
+    result.with_suffix(".json").write_text(json.dumps(contexts.seconds), encoding="utf-8")
 
 
 class Broken(Exception):
@@ -286,12 +297,12 @@ class Broken(Exception):
 class Tree:
     """A copy of the checkout in which mutants are tried."""
 
-    def __init__(self, root: Path, seconds: float, lines: Lines) -> None:
+    def __init__(self, root: Path, seconds: float, measured: Measured) -> None:
         self.root = root
         self.seconds = seconds
-        self.tests = Tests(root, lines)
+        self.tests = Tests(root, measured)
         self._sound: set[str] = set()
-        """Files whose tests passed without a change."""
+        """Tests that passed without a change."""
         self._moments = count(1_000_000_000)
 
     def is_noticed(self, mutant: Mutant) -> bool:
@@ -319,7 +330,7 @@ class Tree:
         os.utime(path, (moment, moment))
 
     def _failing(self, names: list[str]) -> list[str]:
-        """Run the tests of these files until one fails; return the file that it is in, or all after too long a time."""
+        """Run tests until one fails, and return that with all its parameters; or all after too long a time."""
         compiled = {"PYTHONPYCACHEPREFIX": str(self.root / ".cache/compiled"), "PYTHONDONTWRITEBYTECODE": ""}
         try:
             done = subprocess.run(
@@ -337,7 +348,7 @@ class Tree:
             return names
         if done.returncode == 0:
             return []
-        return re.findall(r"^(?:FAILED|ERROR) (\S+?)(?:::| |$)", done.stdout, re.MULTILINE) or names
+        return re.findall(r"^(?:FAILED|ERROR) ([^\[\s]+)", done.stdout, re.MULTILINE) or names
 
 
 def copy_of(root: Path, place: Path) -> Path:
@@ -368,9 +379,9 @@ def main(arguments: list[str] | None = None) -> int:
     if gone:
         parser.exit(1, "\n".join([f"Take out of {KEPT.name} what is no mutant any more:", *gone, ""]))
     tried = chosen([mutant for mutant in mutants if mutant.name not in known], options.seed, options.count)
-    lines = measured_lines(options.measured) if options.measured is not None else {}
+    measured = Measured() if options.measured is None else Measured.read(options.measured)
     with tempfile.TemporaryDirectory() as folder:
-        tree = Tree(copy_of(ROOT, Path(folder) / "tree"), options.seconds, lines)
+        tree = Tree(copy_of(ROOT, Path(folder) / "tree"), options.seconds, measured)
         noticed = sum(_is_noticed(tree, number, mutant) for number, mutant in enumerate(tried, 1))
     print(f"{noticed} of {len(tried)} were noticed, {noticed / len(tried):.1%}.")
     return 1 if noticed < options.least * len(tried) else 0

@@ -714,7 +714,7 @@ class TestMutants:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text("def test_it(): pass\n", encoding="utf-8")
         before = source.read_text(encoding="utf-8")
-        tree = mutants.Tree(tmp_path, 60, {})
+        tree = mutants.Tree(tmp_path, 60, mutants.Measured())
         noticed = {str(mutant): tree.is_noticed(mutant) for mutant in mutants.every_mutant(tmp_path)}
         assert {change.partition(": ")[2]: found for change, found in noticed.items()} == {
             "a > 7 -> (a >= 7)": False,
@@ -724,13 +724,13 @@ class TestMutants:
         }
         assert source.read_text(encoding="utf-8") == before
         (mutant, *_others) = mutants.every_mutant(tmp_path)
-        lines = {mutant.path: {2: ["tests/unit/plugins/test_other.py::test_x"], 3: [""]}}
-        own = ["tests/unit/plugins/test_small.py"]
-        assert mutants.Tests(tmp_path, lines).steps(mutant) == [own, lines[mutant.path][2]], "Those that run the line"
+        near, *others = (f"tests/unit/plugins/test_{name}.py::test_x" for name in ("small", "slow", "fast"))
+        measured = mutants.Measured({mutant.path: {2: [*others, near], 3: [""]}}, {others[0]: 9.0, near: 99.0})
+        assert mutants.Tests(tmp_path, measured).steps(mutant) == [[near], others[::-1]], "Those that run the line"
         with test.open("a", encoding="utf-8") as file:
             file.write("\n\ndef test_slow():\n    import time\n    time.sleep(30)\n")
         with pytest.raises(mutants.Broken, match="without a change"):
-            mutants.Tree(tmp_path, 2, {}).is_noticed(mutant)
+            mutants.Tree(tmp_path, 2, mutants.Measured()).is_noticed(mutant)
         assert source.read_text(encoding="utf-8") == before
 
 

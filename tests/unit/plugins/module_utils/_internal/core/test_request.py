@@ -91,6 +91,7 @@ def test_defaults():
     assert (request.policy, request.master_port) == ("pack", 12345)
     assert (request.failure_policy, request.restart_limit) == ("restart", 3)
     assert parse(size=2).mode == "multi-node"
+    assert parse(shm_size=1).roles[0].resources.shm_size == 1, "the least of it"
 
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@laptop"

@@ -134,6 +134,18 @@ def test_the_folder_of_a_session_that_this_host_carries_stays_though_its_name_wa
         directory.host_file.unlink(missing_ok=True)
 
 
+def test_containers_are_kept_out_of_a_session_unless_it_was_torn_down(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = prepared(WAITING, {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "network": None})
+    monkeypatch.setattr(prepare, "keep_out", lambda stub, _check_mode: [f"keep out {stub.name}"])
+    for check_mode, recorded, kept_out in ((True, [], True), (False, [SESSION], False), (False, [], True)):
+        actions, _why = keep_stub(
+            state, LedgerFile(str(state.root)), record, lease_owner="run", recorded=recorded, check_mode=check_mode
+        )
+        assert ("keep out train" in actions) is kept_out
+
+
 def test_a_host_that_cannot_write_keeps_its_containers_out_all_the_same(
     state: StateDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,3 +212,15 @@ def test_a_session_ends_by_its_time_as_its_hosts_say(
     else:
         assert (cluster.changed[ID].status, cluster.changed[ID].report) == ("TERMINATED", (why,))
         assert sorted(cluster.orphaned) == ["h1", "h2"]
+
+
+@pytest.mark.parametrize("runs", [("h1",), ("h2",), ("h1", "h2"), ()])
+def test_a_session_ran_before_where_replicas_run_that_a_newer_record_has_elsewhere(runs: tuple[str, ...]) -> None:
+    plan = {"session": {"id": ID, "name": "train"}, "replicas": [], "network": None}
+    old = advance(new_record(ID, "alice", {"name": "train"}), "RUNNING", "It runs.", hosts=("h1", "h2"), plan=plan)
+    new = advance(old, "RUNNING", "h3 takes the place of h2.", hosts=("h1", "h3"))
+    container = {"session_id": ID, "replica": "main1"}
+    answers = {host: {"containers": [container] if host in runs else []} for host in ("h1", "h2", "h3")}
+    group = GroupFacts(typed(answers), {}, ["h1", "h2", "h3"], [], {})
+    assert group._running_before(new, {"h1": old, "h2": old, "h3": new}) == (old if "h2" in runs else None)
+    assert group._running_before(new, {"h1": new, "h2": new, "h3": new}) is None

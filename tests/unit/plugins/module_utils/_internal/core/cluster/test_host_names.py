@@ -226,9 +226,9 @@ def test_what_waits_or_has_ended_means_the_host_that_was_prepared_by_that_name()
 def test_a_witness_is_called_what_it_is_called_now() -> None:
     """It carries no part of the session by which it could be known, so the name counts that it was prepared by."""
     record = replace(session(), witnesses=("h3", "h4"))
-    carriers = {name: host(int(name[1]), name, record) for name in ("h1", "h2")}
-    prepared_as = {"node3": facts(record, number=3, names=["h3", "node3"]), "h4": facts(record, number=4, names=["h4"])}
-    cluster = group(**carriers, **prepared_as).cluster_state()
+    hosts: dict[str, Any] = {name: host(int(name[1]), name, record) for name in ("h1", "h2")}
+    hosts |= {"node3": facts(record, number=3, names=["h3", "node3"]), "h4": facts(record, number=4, names=["h4"])}
+    cluster = group(**hosts).cluster_state()
     assert [found.witnesses for found in cluster.records.values()] == [("node3", "h4")]
 
 

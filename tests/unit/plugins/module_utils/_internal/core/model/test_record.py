@@ -131,6 +131,7 @@ def test_of_a_session_that_has_ended_a_line_stays(status: str) -> None:
     assert len(json.dumps(encode(ended))) < 2500
     assert (ended.id, ended.name, ended.owner, ended.hosts) == (SESSION, "train", "alice", ("h1", "h2"))
     assert ended.report[0].startswith("h0: yyy")
+    assert [len(line) for line in ended.report] == [300] * 5
     assert advance(kept_by(waiting(), ["h1"]), status, "No.").witnesses == (), "nobody decides about it"
     earlier = replace(running(), status=status)
     assert line_of(earlier) == replace(earlier, request=None, plan=None, history=earlier.history[-1:])

@@ -738,3 +738,12 @@ def test_a_host_that_can_have_no_overlay_has_sessions_of_its_own_alone():
         assert isinstance(short, Shortfall)
         assert short.largest_size == 1
         assert not short.when_idle
+
+
+def test_nothing_is_proven_where_it_is_not_within_each_set_of_groups(monkeypatch):
+    """Of sets with equally few groups all are kept, for the policy to choose; one that was cut short says so."""
+    levels, sets = [["a", "a", "b", "b"]], [[0, 1], [2, 3], [1, 2]]
+    task = packing.Task([(1,)], [2], [(1,)] * 4, [(i,) for i in range(4)], "pack", False)
+    for cut in (*sets, None):
+        monkeypatch.setattr(packing, "_closest", lambda task, members, k, levels, cut=cut: ([members], members != cut))
+        assert packing._closest_within(task, sets, 2, levels) == ([[0, 1], [2, 3]], cut is None, True)

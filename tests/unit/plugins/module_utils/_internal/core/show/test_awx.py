@@ -213,8 +213,11 @@ def test_groups_whose_hosts_are_all_for_sessions() -> None:
         "cluster_compute_hosts": ["a", "b"],
     }
     assert resource_groups(groups, "cluster_compute_hosts") == ["cluster_compute_hosts", "cpu", "gpu"]
-    with pytest.raises(InvalidInput, match="awx_host_group is 'lost': This group of the inventory has no hosts"):
+    with pytest.raises(
+        InvalidInput, match="awx_host_group is 'lost': This group of the inventory has no hosts"
+    ) as none:
         resource_groups(groups, "lost")
+    assert "Groups that have: cluster_compute_hosts, cpu, gpu, mixed, web." in str(none.value)
 
 
 def dialog() -> dict[str, Any]:
