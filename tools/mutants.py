@@ -221,13 +221,13 @@ class Tests:
 
     def _by_imports(self, path: Path) -> tuple[list[str], list[str]]:
         """Return the files that test a module, and those that import it or an importer of it, the smallest first."""
-        name = _module(path)
+        name, names = _module(path), (f"test_{path.stem}.py", f"test_{path.parent.name}_{path.stem}.py")
         users = [other for other in sorted((self._root / PLACE).rglob("*.py")) if name in imports(other, self._root)]
         near = {_module(other.relative_to(self._root)) for other in users}
         by_size = sorted(self._files.items(), key=lambda pair: len(pair[1]))
-        first = [test for test, names in by_size if name in names]
-        second = [test for test, names in by_size if names & near and test not in first]
-        own = [test for test in self._files if test.name == f"test_{path.stem}.py"] or first[:2]
+        first = [test for test, imported in by_size if name in imported]
+        second = [test for test, imported in by_size if imported & near and test not in first]
+        own = [test for test in self._files if test.name in names] or first[:2]
         others = [test for test in [*first, *second] if test not in own]
         return [self._name(test) for test in own], [self._name(test) for test in others]
 

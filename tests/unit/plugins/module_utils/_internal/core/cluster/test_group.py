@@ -216,7 +216,7 @@ def test_a_session_ends_by_its_time_as_its_hosts_say(
 
 @pytest.mark.parametrize("runs", [("h1",), ("h2",), ("h1", "h2"), ()])
 def test_a_session_ran_before_where_replicas_run_that_a_newer_record_has_elsewhere(runs: tuple[str, ...]) -> None:
-    plan = {"session": {"id": ID, "name": "train"}, "replicas": [], "network": None}
+    plan: dict[str, Any] = {"session": {"id": ID, "name": "train"}, "replicas": [], "network": None}
     old = advance(new_record(ID, "alice", {"name": "train"}), "RUNNING", "It runs.", hosts=("h1", "h2"), plan=plan)
     new = advance(old, "RUNNING", "h3 takes the place of h2.", hosts=("h1", "h3"))
     container = {"session_id": ID, "replica": "main1"}

@@ -48,6 +48,7 @@ def test_whom_a_host_tries_tries_it_too(hosts: int, most: int) -> None:
     assert set(found) <= set(range(1, hosts))
     assert {hosts - group for group in found} == set(found)
     assert len(found) <= max(2, most)
+    assert found[0] == 1, "its neighbour is among them"
     if most >= hosts - 1:
         assert found == list(range(1, hosts))
 
