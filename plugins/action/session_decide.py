@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     SITE_VARIABLES,
     pick,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show import events
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
@@ -208,7 +209,7 @@ def _artifact(handing: HandingVerb | None, state: State, event: events.Event | N
     if handing is None:
         return {} if event is None else {EVENT: event}
     data = handing.handed_on(state) if state.get("hands_on") else None
-    return {} if data is None else {ARTIFACT: data}
+    return {} if data is None else {ARTIFACT: encode(data)}
 
 
 def _read_archive(request: Request) -> dict[str, dict[str, str]]:

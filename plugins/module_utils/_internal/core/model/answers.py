@@ -235,6 +235,14 @@ def read_answers(kind: type[A], results: Mapping[str, Mapping[str, Any]]) -> dic
     return {host: _read(kind, result, f"Host {host}") for host, result in results.items()}
 
 
+def read_parts(kind: type[A], results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[A]]:
+    """Return the answers of hosts to each of their calls in a step, as `read_answers` does."""
+    return {
+        host: [_read(kind, part, f"Host {host}") for part in result.get("results") or [result]]
+        for host, result in results.items()
+    }
+
+
 def _read(kind: type[A], result: Mapping[str, Any], name: str) -> A:
     try:
         return decode_known(kind, result, name)

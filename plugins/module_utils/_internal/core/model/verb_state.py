@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Optional, TypeVar
 
+from .answers import PreflightAnswer, SessionAnswer
 from .calls import ProbeTask
 from .decode import OPTIONAL, decode_known, encode
 from .given import PreflightGiven, Wanted
@@ -16,9 +17,6 @@ from .record import Tombstone
 
 Plain = dict[str, Any]
 """Plain data that a verb only passes on."""
-
-_PLAIN = ("calls", "answers")
-"""Fields that have the form of plain data already."""
 
 
 @dataclass
@@ -48,10 +46,10 @@ class VerbState:
         return self.follow("", "", "")
 
     def plain(self) -> Plain:
-        """Return the plain data."""
+        """Return the plain data. Calls have that form already."""
         found = {item.name: item for item in fields(self)}
         return {
-            name: getattr(self, name) if name in _PLAIN else encode(getattr(self, name))
+            name: self.calls if name == "calls" else encode(getattr(self, name))
             for name, item in found.items()
             if getattr(self, name) or "optional" not in item.metadata
         }
@@ -104,7 +102,7 @@ class TeardownState(VerbState):
     """The state of teardown.
 
     fails: whether hosts that could not be cleaned are a failure. hands_on: whether the result is passed on. report,
-    elsewhere: for people. tombstones, forget: what hosts record. answers: by host what is kept of its removals.
+    elsewhere: for people. tombstones, forget: what hosts record. answers: by host to its removals.
     """
 
     verb: str = "teardown"
@@ -115,7 +113,7 @@ class TeardownState(VerbState):
     elsewhere: list[str] = field(default_factory=list)
     tombstones: list[Tombstone] = field(default_factory=list)
     forget: list[str] = field(default_factory=list)
-    answers: dict[str, Plain] = field(default_factory=dict)
+    answers: dict[str, SessionAnswer] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,8 @@ NO_PLAN = ProbeTask({}, {}, {})
 class PreflightState(VerbState):
     """The state of preflight.
 
-    hosts: of the play. settings: as given. answers: by step and host. plan: of the tests. rounds: pairs that are still
+    hosts: of the play. settings: as given. examined, listening, reached, heard: the answers of hosts to these
+    steps. plan: of the tests. rounds: pairs that are still
     to be measured, measured: those that were. ahead: titles of the steps from the second on. answer: for programs.
     table, problems: for people.
     """
@@ -181,7 +180,10 @@ class PreflightState(VerbState):
     verb: str = "preflight"
     hosts: list[str] = field(default_factory=list)
     settings: PreflightGiven = field(default_factory=PreflightGiven)
-    answers: dict[str, dict[str, Plain]] = field(default_factory=dict, metadata=OPTIONAL)
+    examined: dict[str, PreflightAnswer] = field(default_factory=dict, metadata=OPTIONAL)
+    listening: dict[str, PreflightAnswer] = field(default_factory=dict, metadata=OPTIONAL)
+    reached: dict[str, PreflightAnswer] = field(default_factory=dict, metadata=OPTIONAL)
+    heard: dict[str, PreflightAnswer] = field(default_factory=dict, metadata=OPTIONAL)
     plan: ProbeTask = NO_PLAN
     rounds: list[list[MeasuredPair]] = field(default_factory=list, metadata=OPTIONAL)
     measured: list[MeasuredPair] = field(default_factory=list, metadata=OPTIONAL)

@@ -39,13 +39,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..model.decode import encode
 from ..model.given import LaunchGiven, Wanted, read_given
 from ..model.launch_state import LaunchState
 from ..model.record import read_record
 from ..model.request import Request
 from ..rules.images import REGISTRIES, parse_registries
-from ..show.launch import PLACED, artifact, table_of
+from ..show.launch import PLACED, Artifact, artifact, table_of
 from .launch_flow import change, hold, images, plan, queue, replacement, start, undo
 from .launch_flow.launch import LOOK, PLAN, Launch, look_call
 from .launch_flow.launch import SAY as LAST_TITLE
@@ -160,11 +159,11 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     return {**following.plain(), "play_hosts": own, "left": following.known if following.step else []}
 
 
-def handed_on(state: State) -> dict[str, Any] | None:
+def handed_on(state: State) -> Artifact | None:
     """Return the data that is passed on in a workflow, as far as it is known; None while nothing is."""
     if not state["hands_on"] or state["promised"] is None:
         return None
-    return dict(encode(artifact(state, state["promised"], _report_of(state))))
+    return artifact(state, state["promised"], _report_of(state))
 
 
 def closing_lines(state: State) -> list[str]:

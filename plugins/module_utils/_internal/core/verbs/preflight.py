@@ -43,6 +43,8 @@ from .verb import OF_HOST, Answers, Outside, State, call
 Inventory = Mapping[str, Mapping[str, Any]]
 """The variables of each host."""
 REFUSED = "Preflight cannot begin; no host was touched."
+ANSWERED = {"examine": "examined", "listen": "listening", "reach": "reached", "hear": "heard"}
+"""By step the field of the state that has the answers to it."""
 REMEMBER = "Store the problem of a host, or that it has none"
 TOKEN = ("token",)
 """Secret by which senders authenticate to the hosts' processes; no state contains it."""
@@ -77,7 +79,7 @@ def _advance(state: PreflightState, answers: Answers, outside: Outside) -> State
         called = [(pair, found[pair.source]) for pair in state.rounds.pop(0) if pair.source in found]
         state.measured += [replace(pair, measured=own.measured, problem=own.why_not) for pair, own in called]
     else:
-        state.answers[name] = {host: dict(answer) for host, answer in answers.items()}
+        setattr(state, ANSWERED[name], read_answers(PreflightAnswer, answers))
     if name == "examine":
         _plan(state, outside)
     if name == "hear" or len(state.ahead) == 1:
@@ -85,11 +87,6 @@ def _advance(state: PreflightState, answers: Answers, outside: Outside) -> State
     if name == "examine":
         return _listen(state, outside)
     return _reach(state, outside) if name == "listen" else _measure(state)
-
-
-def _answers(state: PreflightState, name: str) -> dict[str, PreflightAnswer]:
-    """Return the answers of hosts in an earlier step."""
-    return read_answers(PreflightAnswer, state.answers[name])
 
 
 def _read(state: PreflightState, outside: Outside) -> tuple[Options, Settings, Inventory]:
@@ -113,7 +110,7 @@ def _roots(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
 def _results(state: PreflightState, inventory: Inventory) -> Results:
     """Return what the hosts observed of themselves."""
     observed, unreachable = {}, {}
-    for host, answer in _answers(state, "examine").items():
+    for host, answer in state.examined.items():
         if answer.observed:
             observed[host] = answer.observed
         else:
@@ -154,7 +151,7 @@ def _listen(state: PreflightState, outside: Outside) -> State:
 
 def _listening(state: PreflightState) -> dict[str, PreflightAnswer]:
     """Return the answers of the hosts that listen."""
-    return {host: answer for host, answer in _answers(state, "listen").items() if answer.server}
+    return {host: answer for host, answer in state.listening.items() if answer.server}
 
 
 def _reach(state: PreflightState, outside: Outside) -> State:
@@ -198,7 +195,7 @@ def _judged(state: PreflightState, outside: Outside) -> State:
     results.failed = dict(plan.left_out)
     if len(state.ahead) > 1:
         _add_probe(results, list(plan.hosts), state)
-    clocks = {host: _clock(answer) for host, answer in _answers(state, "examine").items() if answer.times}
+    clocks = {host: _clock(answer) for host, answer in state.examined.items() if answer.times}
     findings = judge(options, settings, results, clocks)
     # A problem between two hosts is not held against either of them.
     errors = [finding for finding in findings if finding.severity == ERROR]
@@ -217,7 +214,7 @@ def _judged(state: PreflightState, outside: Outside) -> State:
 
 def _add_probe(results: Results, names: list[str], state: PreflightState) -> None:
     """Add what the hosts found when they tested each other. names: the hosts by their numbers."""
-    nothing, steps = PreflightAnswer(), [_answers(state, name) for name in ("listen", "reach", "hear")]
+    nothing, steps = PreflightAnswer(), (state.listening, state.reached, state.heard)
     for host in names:
         listening, reached, heard = (answers.get(host, nothing) for answers in steps)
         if not listening.server or reached.peers is None:

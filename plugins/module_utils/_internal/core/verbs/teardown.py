@@ -19,10 +19,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..model.answers import FactsAnswer, SessionAnswer, SessionElsewhere, read_answers
+from ..model.answers import FactsAnswer, SessionAnswer, SessionElsewhere, read_answers, read_parts
 from ..model.calls import KeepRecords, LookAtHost, Remove
 from ..model.given import TeardownGiven, read_given
-from ..model.record import ENDED, PENDING, Tombstone
+from ..model.record import ENDED, PENDING, TERMINATED, Tombstone
 from ..model.verb_state import TeardownState, read_state
 from ..rules.scope import VARIABLE as GROUP
 from ..rules.scope import Scope
@@ -35,8 +35,6 @@ BY_ID = (*REMOVAL, "keep_record", "undo")
 BY_NAME = (*BY_ID, "session_id")
 SEE = "Find the hosts to clean later"
 SAY = "Report what could not be removed"
-KEPT = ("sessions", "tombstones", "elsewhere", "failed", "unreachable", "msg", "refused", "theirs")
-"""Parts of the answers to a removal that are needed later."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +163,9 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 def _advance(state: TeardownState, answers: Answers, outside: Outside) -> State:
     if state.step in ("remove", "others", "clean"):
-        for host, result in answers.items():
-            last = (result.get("results") or [result])[-1]
-            kept = {key: last[key] for key in KEPT if key in last}
+        for host, parts in read_parts(SessionAnswer, answers).items():
             is_later = state.step == "others"
-            state.answers[host] = _with_earlier(state.answers[host], result, kept) if is_later else kept
+            state.answers[host] = _with_earlier(state.answers[host], parts) if is_later else parts[-1]
         return _removed(state, outside)
     if state.step == "look":
         found = {host: answer.host for host, answer in read_answers(FactsAnswer, answers).items()}
@@ -178,17 +174,16 @@ def _advance(state: TeardownState, answers: Answers, outside: Outside) -> State:
     return _over(state)
 
 
-def _with_earlier(earlier: Mapping[str, Any], now: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is kept of a host's removals by id together with its earlier removal by name."""
-    if "sessions" not in kept:
-        return dict(kept)
-    results = [earlier, *(now.get("results") or [now])]
-    return {**earlier, "sessions": [session for result in results for session in result.get("sessions") or ()]}
+def _with_earlier(earlier: SessionAnswer, parts: Sequence[SessionAnswer]) -> SessionAnswer:
+    """Return a host's answers to its removals by id, together with that to its earlier removal by name."""
+    if parts[-1].sessions is None:
+        return parts[-1]
+    return replace(earlier, sessions=tuple(known for each in (earlier, *parts) for known in each.sessions or ()))
 
 
 def _removed(state: TeardownState, outside: Outside) -> State:
     """Evaluate the hosts' answers to the removal."""
-    answers = read_answers(SessionAnswer, state.answers)
+    answers = state.answers
     if state.step == "remove":
         ids = _judge_elsewhere(state, answers, outside.scope)
         if ids:
@@ -281,7 +276,7 @@ def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: 
 
 def _remember(state: TeardownState, alive: Collection[str]) -> State:
     """Set and forget tombstones. alive: as in `tombstones_for`."""
-    found = tombstones_for(read_answers(SessionAnswer, state.answers), alive)
+    found = tombstones_for(state.answers, alive)
     state.report = [*found.report, *state.elsewhere]
     state.tombstones, state.forget, state.answers = found.tombstones, found.forget, {}
     if found.is_needed:
@@ -294,11 +289,20 @@ def _over(state: TeardownState) -> State:
     return state.over("\n".join([failure, *state.report]) if state.fails and state.report else "")
 
 
-def handed_on(state: State) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class Removed:
+    """The data about a session that was torn down, for later jobs. report: lines for people."""
+
+    name: str
+    status: str
+    report: Sequence[str]
+
+
+def handed_on(state: State) -> Removed | None:
     """Return the data that is passed on in a workflow, once the session is removed; None before."""
     if state["step"] or "failure" in state or not state["hands_on"]:
         return None
-    return {"name": state["session_name"], "status": "TERMINATED", "report": list(state["report"])}
+    return Removed(state["session_name"], TERMINATED, list(state["report"]))
 
 
 def closing_lines(_state: State) -> list[str]:

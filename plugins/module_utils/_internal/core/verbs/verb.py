@@ -52,8 +52,8 @@ class HandingVerb(Verb, Protocol):
 
     SAY: str
 
-    def handed_on(self, state: State, /) -> dict[str, Any] | None:
-        """Return what is passed on, as far as it is known; None while nothing is."""
+    def handed_on(self, state: State, /) -> object | None:
+        """Return the dataclass that is passed on, as far as it is known; None while nothing is."""
 
     def closing_lines(self, state: State, /) -> list[str]:
         """Return the lines that people see at the end."""

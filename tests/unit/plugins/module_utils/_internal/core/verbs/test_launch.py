@@ -129,12 +129,12 @@ def test_what_is_handed_on_is_said_before_the_last_step_and_put_right_where_it_f
     run.until("start")
     artifact = launch.handed_on(run.state)
     assert artifact is not None
-    assert (artifact["status"], len(artifact["replicas"])) == ("RUNNING", 3)
+    assert (artifact.status, len(artifact.replicas)) == ("RUNNING", 3)
     assert launch.handed_on(Launch(hands_on=True).until("").state) == artifact
     run.answer(h2=BROKEN)
     artifact = launch.handed_on(run.state)
     assert artifact is not None
-    assert (artifact["status"], artifact["replicas"]) == (ERROR, [])
+    assert (artifact.status, *artifact.replicas) == (ERROR,)
     assert launch.handed_on(Launch().until("").state) is None
 
 
@@ -731,7 +731,7 @@ def test_a_session_without_room_waits_on_every_host() -> None:
     assert (run.step, hosts_of(run.state)) == ("queue", ["h1", "h2", "h3", "h4", "h5"])
     artifact = launch.handed_on(run.state)
     assert artifact is not None
-    assert artifact["status"] == PENDING
+    assert artifact.status == PENDING
     assert run.sent()["records"][0]["status"] == PENDING
     run.answer()
     assert run.step == ""

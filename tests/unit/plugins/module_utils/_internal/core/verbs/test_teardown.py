@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     new_record,
     started,
@@ -47,7 +48,7 @@ def answered(h1: Any, h2: Any, **options: Any) -> State:
 def test_a_session_that_is_removed_everywhere_takes_one_call() -> None:
     state = answered(done(KNOWN), done(KNOWN), hands_on=True)
     assert (state["step"], state["report"], "failure" in state) == ("", [], False)
-    assert teardown.handed_on(state) == {"name": "train", "status": "TERMINATED", "report": []}
+    assert encode(teardown.handed_on(state)) == {"name": "train", "status": "TERMINATED", "report": []}
 
 
 def test_nothing_is_handed_on_before_the_end_nor_where_nobody_asks() -> None:
