@@ -24,8 +24,9 @@ from ..adapters.bounded import bounded
 from ..adapters.engine import Engine
 from ..adapters.folders import FolderError
 from ..adapters.state import SessionDirectory
+from ..core.model.decode import decode
 from ..core.model.host_parts import Volume
-from ..core.model.mounts import LOCAL_DRIVER
+from ..core.model.mounts import LOCAL_DRIVER, Mount
 from ..core.model.record import PREPARING, Record
 from ..core.rules.data import LOCAL_HINT, READS, WRITES, volume_conflict
 from ..core.values.errors import SessionError
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 PROBE_SECONDS = 2.0
 """Seconds until a file from another host has to be visible, because network file systems cache their state."""
-
-Mount = dict[str, Any]
 
 
 class SessionData:
@@ -56,7 +55,7 @@ class SessionData:
         """Whether the session comes to this host: it is being started, or changes while it runs."""
         self.host = host
         self.hosts = plan.hosts
-        self.mounts: list[Mount] = plan.request["mounts"]
+        self.mounts = [decode(Mount, mount, "A mount", forgiving=True) for mount in plan.request["mounts"]]
         self.roots = list(plan.hosts[host].mount_roots)
         self.planned = plan.hosts[host].data
         self.directory = directory
@@ -66,12 +65,12 @@ class SessionData:
     @property
     def paths(self) -> dict[str, Mount]:
         """The mounts of paths, one for each path."""
-        return {mount["source"]: mount for mount in self.mounts if mount["source"] is not None}
+        return {mount.source: mount for mount in self.mounts if mount.source is not None}
 
     @property
     def volumes(self) -> dict[str, Mount]:
         """The mounts of volumes, one for each volume."""
-        return {mount["volume"]: mount for mount in self.mounts if mount["volume"] is not None}
+        return {mount.volume: mount for mount in self.mounts if mount.volume is not None}
 
     # ---- before anything starts -----------------------------------------------------------------------------------
 
@@ -95,11 +94,11 @@ class SessionData:
     def _is_lacking(self, source: str, mount: Mount) -> bool:
         """Return whether this host has to create a directory."""
         # A shared directory is created by one of the hosts, and the others have to find it.
-        is_ours = (mount["owner"] or mount["mode"]) and self.planned[source].proof != READS
+        is_ours = (mount.owner or mount.mode) and self.planned[source].proof != READS
         return bool(is_ours) and not self._is_there(source)
 
     def _make_folder(self, source: str, mount: Mount) -> None:
-        uid, gid = (mount["owner"] or "0:0").split(":")
+        uid, gid = (mount.owner or "0:0").split(":")
         self._explained(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount))
         self._mark_made("folders", source)
 
@@ -133,7 +132,7 @@ class SessionData:
             return
         points = {mounted.point for mounted in folders.mounted()} if self.paths else set()
         known = {
-            mount["source"]
+            mount.source
             for number, mount in enumerate(self.mounts)
             if folders.bind_mount_path(self.session_id, number) in points
         }
@@ -162,13 +161,13 @@ class SessionData:
         steps = []
         points = {mounted.point for mounted in folders.mounted()} if self.paths else set()
         for number, mount in enumerate(self.mounts):
-            source, path = mount["source"], folders.bind_mount_path(self.session_id, number)
+            source, path = mount.source, folders.bind_mount_path(self.session_id, number)
             if source is None or (path in points and (is_running or self._is_same(source, path))):
                 continue
             if not unseen:
-                self._explained(self._check, mount)
+                self._explained(self._check, source, mount)
             action = "renew" if path in points else "create"
-            place = partial(self._explained, self._bind_mount, mount, path)
+            place = partial(self._explained, self._bind_mount, source, mount, path)
             undo = partial(folders.remove_bind_mount, path)
             steps.append(Step(action, "mount", f"of {source} at {path}", place, undo, after=source))
         return steps
@@ -180,25 +179,23 @@ class SessionData:
         except (OSError, FolderError):
             return False
 
-    def _bind_mount(self, mount: Mount, path: str) -> None:
+    def _bind_mount(self, source: str, mount: Mount, path: str) -> None:
         folders.release(path)
-        with folders.opened(mount["source"], self.roots) as found:
-            self._check_open(mount, found)
-            folders.bind_mount(found, path, mount["read_only"])
+        with folders.opened(source, self.roots) as found:
+            self._check_open(source, mount, found)
+            folders.bind_mount(found, path, mount.read_only)
 
-    def _check(self, mount: Mount) -> None:
-        with folders.opened(mount["source"], self.roots) as found:
-            self._check_open(mount, found)
+    def _check(self, source: str, mount: Mount) -> None:
+        with folders.opened(source, self.roots) as found:
+            self._check_open(source, mount, found)
 
-    def _check_open(self, mount: Mount, found: int) -> None:
-        source = mount["source"]
+    def _check_open(self, source: str, mount: Mount, found: int) -> None:
         if self.is_new:
             status = os.fstat(found)
             for name, value in (("owner", folders.owner_of(status)), ("mode", folders.mode_of(status))):
-                if mount[name] not in (None, value):
-                    raise FolderError(
-                        f"{source} has {name} {value} where {mount[name]} is requested. It is not changed."
-                    )
+                wanted = getattr(mount, name)
+                if wanted not in (None, value):
+                    raise FolderError(f"{source} has {name} {value} where {wanted} is requested. It is not changed.")
             return
         with folders.waiting(source):
             filesystem = folders.mount_of(os.path.realpath(source)).filesystem
@@ -225,7 +222,7 @@ class SessionData:
             if found is None:
                 make = partial(self._make_volume, self.engine, name, mount)
                 undo = partial(_remove_volume, self.engine, name, self.session_id)
-                steps.append(Step("create", "volume", name, make, undo, after=mount["driver_options"]))
+                steps.append(Step("create", "volume", name, make, undo, after=dict(mount.driver_options)))
         return steps
 
     def _refuse(self, name: str, mount: Mount, found: Volume | None) -> None:
@@ -237,13 +234,13 @@ class SessionData:
         if self.is_new:
             self._mark_made("volumes", name)
         label = {engine_objects.LABEL_VOLUME: self.session_id}
-        engine.create_volume(name, mount["driver"], mount["driver_options"], label)
+        engine.create_volume(name, str(mount.driver), dict(mount.driver_options), label)
         # The engine accepts a volume that another process has created at this moment.
         found = engine.volume(name)
         self._refuse(name, mount, found)
-        if found and found.maker == self.session_id and (mount["owner"] or mount["mode"]):
+        if found and found.maker == self.session_id and (mount.owner or mount.mode):
             place = engine.volume_place(name)
-            uid, gid = (mount["owner"] or "0:0").split(":")
+            uid, gid = (mount.owner or "0:0").split(":")
             os.chown(place, int(uid), int(gid))
             os.chmod(place, _mode(mount))
 
@@ -253,19 +250,19 @@ class SessionData:
         This happens if it was restarted while the bind mount was missing.
         """
         for number, mount in enumerate(self.mounts):
-            if mount["source"] is None:
+            if mount.source is None:
                 continue
             path = folders.bind_mount_path(self.session_id, number)
             try:
                 if any(mounted.point == path for mounted in folders.mounted()):
-                    with folders.waiting(mount["source"]):
+                    with folders.waiting(mount.source):
                         wanted = folders.identity(os.stat(path))
                 else:
-                    with folders.opened(mount["source"], self.roots) as found:
+                    with folders.opened(mount.source, self.roots) as found:
                         wanted = folders.identity(os.fstat(found))
             except (OSError, FolderError):
                 continue  # it is not available at the moment
-            with folders.waiting(mount["source"]):
+            with folders.waiting(mount.source):
                 if not folders.sees(pid, wanted):
                     return True
         return False
@@ -277,21 +274,21 @@ class SessionData:
             self.directory.write_made({**made, kind: sorted(set(names)), "roots": self.roots})
 
 
-def mount_entries(session_id: str, mounts: list[Mount]) -> list[dict[str, Any]]:
+def mount_entries(session_id: str, mounts: Iterable[Mount]) -> list[dict[str, Any]]:
     """Return the mounts of a plan in the engine's format (Docker Engine API, Mount)."""
     return [
         {
             "Type": "bind",
             "Source": folders.bind_mount_path(session_id, number),
-            "Target": mount["target"],
-            "ReadOnly": mount["read_only"],
+            "Target": mount.target,
+            "ReadOnly": mount.read_only,
         }
-        if mount["source"] is not None
+        if mount.source is not None
         else {
             "Type": "volume",
-            "Source": mount["volume"],
-            "Target": mount["target"],
-            "ReadOnly": mount["read_only"],
+            "Source": mount.volume,
+            "Target": mount.target,
+            "ReadOnly": mount.read_only,
             # Otherwise the first of many replicas would fill it from its image, including owner and mode.
             "VolumeOptions": {"NoCopy": True},
         }
@@ -441,4 +438,4 @@ def probe_text(secret: str, source: str) -> str:
 
 
 def _mode(mount: Mount) -> int:
-    return int(mount["mode"] or "0755", 8)
+    return int(mount.mode or "0755", 8)

@@ -3,9 +3,8 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Mounts and published ports of a session."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
+from typing import Optional
 
 from .decode import PAIRS
 
@@ -23,15 +22,15 @@ class Mount:
     is a folder".
     """
 
-    source: str | None
+    source: Optional[str]
     target: str
     read_only: bool
-    volume: str | None = None
-    driver: str | None = None
+    volume: Optional[str] = None
+    driver: Optional[str] = None
     driver_options: tuple[tuple[str, str], ...] = field(default=(), metadata=PAIRS)
-    owner: str | None = None
-    mode: str | None = None
-    shared: bool | None = None
+    owner: Optional[str] = None
+    mode: Optional[str] = None
+    shared: Optional[bool] = None
 
     def describe(self) -> str:
         """Return the mount in a form for people, without its target."""

@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 from ..values.errors import InvalidPlan
 from .decode import OPTIONAL, Malformed, decode
+from .mounts import Mount
 
 BRIDGE = "bridge"
 VXLAN = "vxlan"
@@ -121,7 +122,7 @@ class Share:
 class Replica:
     """One container. index: one-based in its role. rank, local_rank, node_rank: zero-based in the session, on its host,
     and of the host. devices: names by class, pinned CPUs among them. memlock: bytes, None for the engine's own limit.
-    mounts: as in the request. disk_size: bytes that it may write outside them, None for no limit but the host's disk.
+    disk_size: bytes that it may write outside them, None for no limit but the host's disk.
     entrypoint: in place of the image's, None for the image's own. own_init: whether its own program is the first
     process, without the engine's init.
     """
@@ -145,7 +146,7 @@ class Replica:
     capabilities: tuple[str, ...]
     memlock: Optional[int]
     ports: tuple[PublishedPort, ...]
-    mounts: tuple[dict[str, Any], ...]
+    mounts: tuple[Mount, ...]
     disk_size: Optional[int] = field(default=None, metadata=OPTIONAL)
     entrypoint: Optional[tuple[str, ...]] = field(default=None, metadata=OPTIONAL)
     own_init: bool = field(default=False, metadata=OPTIONAL)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..model.decode import encode
 from ..model.facts import HostFacts
 from ..model.fields import MULTI_NODE
 from ..model.host_parts import Underlay
@@ -193,7 +192,6 @@ def entries_of(
     known = {name: (role, index) for name, role, index in request.replicas()}
     local_rank = _by_order(layout.host_of) if layout.local_rank is None else layout.local_rank
     left = {host: {kind: list(given) for kind, given in devices} for host, devices in free_devices.items()}
-    mounts = tuple(encode(request.mounts))
     ports = _published_ports(request, ssh_port)
     entries = []
     given_addresses = _addresses(network, len(layout.host_of))
@@ -221,7 +219,7 @@ def entries_of(
                 capabilities=tuple(role.capabilities),
                 memlock=role.memlock,
                 ports=ports if rank == 0 else (),
-                mounts=mounts,
+                mounts=request.mounts,
                 disk_size=role.disk_size,
                 entrypoint=None if role.entrypoint is None else tuple(role.entrypoint),
                 own_init=not role.init,

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..model.decode import encode
 from ..model.host_parts import Volume
 from ..model.mounts import LOCAL_DRIVER, Mount
 from ..model.plan import Folder
@@ -246,25 +245,25 @@ def same_driver(first: str, other: str) -> bool:
     return first.removesuffix(":latest") == other.removesuffix(":latest")
 
 
-def volume_conflict(mount: Mapping[str, Any], found: Volume | None) -> str:
+def volume_conflict(mount: Mount, found: Volume | None) -> str:
     """Return why a session may not mount a volume that exists, a sentence without the host's name; else nothing.
 
-    mount: the JSON form. found: None if there is no volume of that name.
+    found: None if there is no volume of that name.
     """
     if found is None:
         return ""
     if found.maker is None:
         return "it was not made by a session, and does not have the label cluster-compute.volume either."
-    if same_driver(found.driver, mount["driver"]) and found.options == mount["driver_options"]:
+    if same_driver(found.driver, str(mount.driver)) and found.options == dict(mount.driver_options):
         return ""
     return (
-        f"it has driver {found.driver} with options {found.options}, where driver {mount['driver']} with options "
-        f"{mount['driver_options']} is asked. What exists is not changed: choose another name, or remove it there."
+        f"it has driver {found.driver} with options {found.options}, where driver {mount.driver} with options "
+        f"{dict(mount.driver_options)} is asked. What exists is not changed: choose another name, or remove it there."
     )
 
 
 def _conflict(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
-    why = volume_conflict(encode(mount), facts.volumes.get(str(mount.volume)))
+    why = volume_conflict(mount, facts.volumes.get(str(mount.volume)))
     return f"On {{hosts}} there is a volume of this name: {_text(why)}" if why else ""
 
 

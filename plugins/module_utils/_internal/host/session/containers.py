@@ -408,7 +408,7 @@ def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
         ]
     mounts = [
         {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only} for source, target, read_only in own
-    ] + mount_entries(context.session.id, list(replica.mounts))
+    ] + mount_entries(context.session.id, replica.mounts)
     if not context.has_ssh:
         return mounts
     targets = places_in_image(context, replica, (entry["Target"] for entry in mounts if entry["Target"] != MOUNT))

@@ -264,7 +264,7 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     # An image may have links to mounts or at their paths. The engine would follow them, and write as root to files
     # outside the container.
     link_at = cache(partial(engine.link_at, container))
-    targets = [places.DIRECTORY, places.RUNTIME, *(mount["target"] for mount in replica.mounts)]
+    targets = [places.DIRECTORY, places.RUNTIME, *(mount.target for mount in replica.mounts)]
     mounted = [paths.places_on(target, link_at)[-1] for target in targets]
     own_place = partial(paths.place_outside, mounted=mounted, link_at=link_at)
     # The engine starts a program for each file, which takes longer than all checks.

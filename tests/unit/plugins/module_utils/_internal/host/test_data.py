@@ -73,7 +73,7 @@ def test_two_changes_of_a_session_at_once_do_not_write_one_probe(
     shared.mkdir()
     writer = {"mount_roots": [str(tmp_path)], "data": {str(shared): {"filesystem": "nfs4", "proof": "writes"}}}
     reader = {**writer, "data": {str(shared): {"filesystem": "nfs4", "proof": "reads"}}}
-    mounts = [{"source": str(shared), "volume": None, "owner": None, "mode": None}]
+    mounts = [{"source": str(shared), "target": "/data", "read_only": False}]
     plan = {"hosts": {"h1": writer, "h2": reader}, "request": {"mounts": mounts}}
     record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
     states = {name: StateDirectory(str(tmp_path / name)).session(SESSION) for name in ("one", "other", "reads")}
@@ -122,7 +122,8 @@ def test_a_probe_that_the_first_roles_have_removed_is_not_missed_by_those_that_c
     """What they were given as their data is theirs to empty, as a file store does that is made anew."""
     reader = {"mount_roots": [str(tmp_path)], "data": {str(tmp_path): {"filesystem": "nfs4", "proof": "reads"}}}
     writer = {**reader, "data": {str(tmp_path): {"filesystem": "nfs4", "proof": "writes"}}}
-    plan = {"hosts": {"h1": writer, "h2": reader}, "request": {"mounts": [{"source": str(tmp_path)}]}}
+    mount = {"source": str(tmp_path), "target": "/data", "read_only": False}
+    plan = {"hosts": {"h1": writer, "h2": reader}, "request": {"mounts": [mount]}}
     record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
     session = data.SessionData(record, typed_plan(plan), "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
     monkeypatch.setattr(data, "PROBE_SECONDS", 0.0)

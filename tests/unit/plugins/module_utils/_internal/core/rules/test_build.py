@@ -196,7 +196,7 @@ def test_ports_are_on_main_only_and_mounts_everywhere():
     plan = make_plan(make_request(size=4, cpus=2, ports="8080:80", mounts="/srv/data:/data"))
     port = PublishedPort("0.0.0.0", 8080, 80, "tcp")
     assert [replica.ports for replica in plan.replicas] == [(port,), (), (), ()]
-    mount = encode(Mount("/srv/data", "/data", False))
+    mount = Mount("/srv/data", "/data", False)
     assert [replica.mounts for replica in plan.replicas] == [(mount,)] * 4
 
 
