@@ -9,20 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import pick
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import (
-    TABLE,
     parse_app_request,
     parse_name,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.parse import is_given
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, reader
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, PlainVariables, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import resource_group
 
 REFUSED = "The app cannot be opened; no host was touched."
-VARIABLES = ("app", "app_directory", TABLE)
 
 
 class ActionModule(ActionBase):
@@ -47,8 +44,8 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": f"{REFUSED}\n{error}"}
         return {"changed": False, "request": encode(request)}
 
-    def _given(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Return the request of the group's first host, because the site's table may be in the inventory."""
+    def _given(self, task_vars: dict[str, Any]) -> PlainVariables:
+        """Return the variables of the group's first host, because the site's table may be in the inventory."""
         variables = {"session_resource_group": reader(self._templar)(task_vars.get("session_resource_group"))}
         _group, hosts = resource_group(variables, task_vars["groups"])
-        return pick(PlainHosts(task_vars["hostvars"])[hosts[0]], VARIABLES)
+        return PlainHosts(task_vars["hostvars"])[hosts[0]]

@@ -45,7 +45,7 @@ class ActionModule(HostAction):
 
     def _follow(self, deadline: float, tmp: str | None, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         sources: dict[tuple[str, str], Source] = {}
-        result: dict[str, Any] = {}
+        result = None
         seen = time.monotonic()
         while True:
             left = max(0.0, deadline - time.monotonic())
@@ -53,7 +53,7 @@ class ActionModule(HostAction):
             try:
                 answer = super().run(tmp, task_vars)
             except AnsibleConnectionFailure:
-                if not result or left <= 0 or time.monotonic() - seen > PATIENCE:
+                if result is None or left <= 0 or time.monotonic() - seen > PATIENCE:
                     raise
                 time.sleep(min(1.0, left))
                 continue

@@ -195,6 +195,14 @@ class TransferAnswer(Answer):
 
 
 @dataclass(frozen=True)
+class TcpOutcome:
+    """Why a host does not answer, empty if it does, and the largest packet on the way to it, as far as it is known."""
+
+    problem: str
+    mtu: Optional[int]
+
+
+@dataclass(frozen=True)
 class Heard:
     """The largest packet that arrived, in bytes, by the number of its host: through the link, and outside it."""
 
@@ -218,7 +226,7 @@ class PreflightAnswer(Answer):
     port: Optional[int] = None
     udp: Optional[int] = None
     problems: dict[str, str] = field(default_factory=dict)
-    peers: Optional[dict[str, dict[str, Any]]] = None
+    peers: Optional[dict[str, TcpOutcome]] = None
     shared: dict[str, bool] = field(default_factory=dict)
     measured: Optional[dict[str, Any]] = None
     heard: Optional[Heard] = None

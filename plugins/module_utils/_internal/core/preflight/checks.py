@@ -21,6 +21,7 @@ from typing import Any
 
 from ..cluster.host_names import in_current_names
 from ..cluster.state import cluster_state
+from ..model.answers import TcpOutcome
 from ..model.decode import decode
 from ..model.facts import HostFacts, read_facts
 from ..model.given import PreflightGiven
@@ -42,7 +43,7 @@ from ..values.parse import is_given, split_list
 from ..values.resources import PINNED, count_devices, format_memory
 from .findings import ERROR, WARNING, Check, Finding, Pair
 from .matrix import Measured, slow_pairs
-from .probe_plan import MOST_HOSTS, ProbePlan, offsets
+from .probe_plan import MOST_HOSTS, ProbeHost, ProbePlan, offsets
 
 PREPARE = "Run the prepare_hosts playbook for it."
 REQUEST_VARIABLES = ("session_image", "session_image_pull", "session_roles", "session_mounts", "session_encrypted")
@@ -119,7 +120,7 @@ def plan_probe(observed: Facts, settings: Settings, most: int, seed: int) -> Pro
     family = versions.most_common(1)[0][0] if versions else False
     addresses = Counter(underlay.address for underlay in underlays.values())
     left_out: dict[str, str] = {}
-    kept: dict[str, dict[str, Any]] = {}
+    kept: dict[str, ProbeHost] = {}
     for host, underlay in underlays.items():
         try:
             session_mtu = overlay_mtu({host: underlay})
@@ -127,7 +128,7 @@ def plan_probe(observed: Facts, settings: Settings, most: int, seed: int) -> Pro
             left_out[host] = str(error)
             continue
         if (":" in underlay.address) == family and addresses[underlay.address] == 1:
-            kept[host] = {"address": underlay.address, "mtu": underlay.mtu, "session_mtu": session_mtu}
+            kept[host] = ProbeHost(underlay.address, underlay.mtu, session_mtu)
     kept = dict(list(kept.items())[:MOST_HOSTS])
     used = {int(vni) for host_facts in observed.values() for vni in (host_facts.get("vnis") or ())}
     return ProbePlan(kept, choose_probe_vni(settings.vni_pool, used, seed), offsets(len(kept), most), left_out)
@@ -153,7 +154,7 @@ class Results:
     """The answers of a group's hosts. known: all of them. unreachable: why, for those that did not answer at all.
 
     observed: by host. plan: which hosts were to test each other. probed: by host the outcome of TCP to each host that
-    it tested, problem and mtu. heard: by host the largest packet from each other. heard_plain: by host the hosts whose
+    it tested. heard: by host the largest packet from each other. heard_plain: by host the hosts whose
     packets arrived at the port of encrypted sessions. failed: by host why it did not do its part. ports, udp_ports: by
     host the ports of TCP and of encrypted sessions that it listened on. shared: by host and shared folder whether it
     is. unwritten: by folder the host that was to write there, and why it did not. measured, unmeasured: of the matrix.
@@ -164,8 +165,8 @@ class Results:
     observed: dict[str, dict[str, Any]]
     inventory: Mapping[str, Mapping[str, Any]]
     plan: ProbePlan | None = None
-    probed: dict[str, dict[str, Any]] = field(default_factory=dict)
-    heard: dict[str, dict[str, Any]] = field(default_factory=dict)
+    probed: dict[str, dict[str, TcpOutcome]] = field(default_factory=dict)
+    heard: dict[str, dict[str, int]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     heard_plain: dict[str, list[str]] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
@@ -563,7 +564,7 @@ def _rounded(amount: int) -> int:
 def _consistent(results: Results) -> Check:
     """Check what has to be, or is better, the same on all hosts."""
     check = Check("alike")
-    traits: dict[str, dict[str, Any]] = {
+    traits: dict[str, dict[str, str | int]] = {
         "architecture": {},
         "image store": {},
         "cgroup version": {},
@@ -760,7 +761,7 @@ def _tunnel(settings: Settings, results: Results) -> Check:
 
 def _came(results: Results, host: str, other: str) -> int:
     """Return the size of the largest packet that arrived from one host at the other."""
-    return int(results.heard[other].get(host) or 0)
+    return results.heard[other].get(host, 0)
 
 
 def _mtu(results: Results) -> Check:
@@ -772,7 +773,7 @@ def _mtu(results: Results) -> Check:
         largest, size = _came(results, host, other), plan.size(host, other)
         if not largest:
             continue
-        overhead = plan.hosts[host]["mtu"] - plan.hosts[host]["session_mtu"]
+        overhead = plan.hosts[host].mtu - plan.hosts[host].session_mtu
         if largest < size:
             check.bad_pair(
                 ERROR,
@@ -782,7 +783,8 @@ def _mtu(results: Results) -> Check:
                 f"Raise it on switches and routers, or lower the MTU of the interfaces to {largest + overhead}.",
             )
             continue
-        path = (results.probed[host].get(other) or {}).get("mtu")
+        tcp_result = results.probed[host].get(other)
+        path = tcp_result.mtu if tcp_result else None
         if path and path < size + overhead:
             check.bad_pair(
                 WARNING,
@@ -805,13 +807,13 @@ def _transfer(settings: Settings, results: Results) -> Check:
         tcp_result = results.probed[host].get(other)
         if tcp_result is None:
             continue
-        if not tcp_result["problem"]:
+        if not tcp_result.problem:
             check.good_pair((host, other), f"TCP {ports} is open.")
         else:
             check.bad_pair(
                 WARNING,
                 (host, other),
-                f"TCP port {results.ports[other]} does not answer: {_sentence(tcp_result['problem'])}",
+                f"TCP port {results.ports[other]} does not answer: {_sentence(tcp_result.problem)}",
                 f"TCP {ports} (cluster_compute_image_ports) is open between the hosts.",
                 "Open it, or have all images in a registry.",
             )

@@ -4,13 +4,11 @@
 
 """Which hosts of a group test and measure each other, with bounded effort however many they are."""
 
-from __future__ import annotations
-
 import ipaddress
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..model.decode import decode
 from ..rules.addressing import mac_of
 from .findings import Pair
 
@@ -21,18 +19,26 @@ MOST_HOSTS = LINK_SUBNET.num_addresses - 2
 
 
 @dataclass(frozen=True)
+class ProbeHost:
+    """A host's end of the underlay. session_mtu: of the largest packet of a session over it."""
+
+    address: str
+    mtu: int
+    session_mtu: int
+
+
+@dataclass(frozen=True)
 class ProbePlan:
     """Which hosts test each other, and by which link.
 
-    hosts: address and mtu of the underlay, and session_mtu, the largest packet of a session over it, in the order of
-    their numbers. vni: of the link. offsets: the hosts that each host tests, as distances round the circle of all.
-    left_out: by host why it is left out.
+    hosts: in the order of their numbers. vni: of the link. offsets: the hosts that each host tests, as distances round
+    the circle of all. left_out: by host why it is left out.
     """
 
-    hosts: Mapping[str, Mapping[str, Any]]
+    hosts: dict[str, ProbeHost]
     vni: int
     offsets: list[int]
-    left_out: Mapping[str, str]
+    left_out: dict[str, str]
 
     def targets(self, host: str) -> list[str]:
         """Return the hosts that a host tests; they test it as well."""
@@ -48,18 +54,23 @@ class ProbePlan:
 
     def size(self, host: str, other: str) -> int:
         """Return the size of the largest packet of a session over these two, in bytes with its IP header."""
-        return int(min(self.hosts[host]["session_mtu"], self.hosts[other]["session_mtu"]))
+        return min(self.hosts[host].session_mtu, self.hosts[other].session_mtu)
 
     def place(self, host: str) -> dict[str, Any]:
         """Return number and addresses of a host: in the link with the MAC, and of its tunnel's endpoint."""
         number = list(self.hosts).index(host)
         address = str(LINK_SUBNET[number + 1])
-        endpoint = self.hosts[host]["address"]
+        endpoint = self.hosts[host].address
         return {"number": number, "address": address, "mac": mac_of(address), "endpoint": endpoint}
 
     def places(self, host: str) -> list[dict[str, Any]]:
         """Return the places of all hosts that a host tests, each with the size of the largest packet there."""
         return [{**self.place(other), "size": self.size(host, other), "name": other} for other in self.targets(host)]
+
+
+def read_probe(data: object) -> ProbePlan:
+    """Return a plan from its plain form."""
+    return decode(ProbePlan, data, "The plan of the test")
 
 
 def offsets(hosts: int, most: int) -> list[int]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from ..model.fields import MODES, PRIORITIES
 from ..model.request import Request
 from ..values.errors import InvalidInput, Problem
-from ..values.parse import is_given, parse_integer, split_list
+from ..values.parse import Reader, Readers, converted, is_given, parse_integer, parse_list
 from ..values.resources import format_cpus, format_memory, parse_cpus, parse_memory
 
 VARIABLE = "cluster_compute_limits"
@@ -85,22 +85,15 @@ class Limits:
             return cls()
         if not isinstance(value, Mapping):
             raise InvalidInput.single(VARIABLE, value, f"It must be a mapping of {', '.join(_KEYS)}.")
-        problems: list[Problem] = []
-        found: dict[str, Any] = {}
-        for key, limit in value.items():
-            place = f"{VARIABLE}.{key}"
-            if key not in _KEYS:
-                problems.append(Problem(place, limit, f"There is no such limit; known are {', '.join(_KEYS)}."))
-                continue
-            try:
-                found[key] = _KEYS[key](place, limit)
-            except InvalidInput as error:
-                problems += error.problems
-            except ValueError as error:
-                problems.append(Problem(place, limit, str(error)))
-        if problems:
-            raise InvalidInput(problems)
-        return cls(**found)
+        reader = Reader()
+        for key in sorted({*value} - {*_KEYS}, key=str):
+            reader.add(f"{VARIABLE}.{key}", value[key], f"There is no such limit; known are {', '.join(_KEYS)}.")
+        found = {
+            key: reader.attempt(partial(read, f"{VARIABLE}.{key}", value[key]), None)
+            for key, read in _KEYS.items()
+            if key in value
+        }
+        return reader.finish(cls(**found))
 
     def check(self, request: Request, owner: str, used: Amounts, asks_priority: bool = False) -> None:
         """Reject a request that exceeds a limit. used: the amounts of the owner's other sessions. asks_priority:
@@ -161,7 +154,7 @@ def _accelerators(place: str, value: object) -> Counts:
 
 
 def _modes(place: str, value: object) -> tuple[str, ...]:
-    modes = split_list(value)
+    modes = parse_list(place, value)
     if not modes or any(mode not in MODES for mode in modes):
         raise InvalidInput.single(place, value, f"It must be a list of modes: {', '.join(MODES)}.")
     return tuple(mode for mode in MODES if mode in modes)
@@ -175,13 +168,13 @@ def _integer(place: str, value: object) -> int:
     return parse_integer(place, value, 0, _MOST)
 
 
-_KEYS: dict[str, Callable[[str, Any], Any]] = {
+_KEYS: Readers = {
     "modes": _modes,
     "replicas_per_session": _integer,
     "sessions_per_owner": _integer,
     "replicas_per_owner": _integer,
-    "cpus_per_owner": lambda place, value: parse_cpus(value, minimum=0),
-    "memory_per_owner": lambda place, value: parse_memory(value, minimum=0),
+    "cpus_per_owner": converted(partial(parse_cpus, minimum=0)),
+    "memory_per_owner": converted(partial(parse_memory, minimum=0)),
     "accelerators_per_owner": _accelerators,
     "priority": _priority,
 }

@@ -31,7 +31,7 @@ from ..model.verb_state import MeasuredPair, PreflightState, read_state
 from ..preflight.checks import REQUEST_VARIABLES, Options, Results, judge, plan_probe, storage_probes
 from ..preflight.findings import ERROR
 from ..preflight.matrix import read_measured
-from ..preflight.probe_plan import ProbePlan, rounds
+from ..preflight.probe_plan import read_probe, rounds
 from ..preflight.report import answer_of, problems_of, report
 from ..rules.addressing import parse_port_pool
 from ..rules.data import roots_of
@@ -191,7 +191,7 @@ def _judged(state: PreflightState, outside: Outside) -> State:
     """
     options, settings, inventory = _read(state, outside)
     results = _results(state, inventory)
-    plan = results.plan = ProbePlan(**state.plan.probe)
+    plan = results.plan = read_probe(state.plan.probe)
     results.failed = dict(plan.left_out)
     if len(state.ahead) > 1:
         _add_probe(results, list(plan.hosts), state)

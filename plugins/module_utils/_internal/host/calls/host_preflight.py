@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.model.call.base import Call, Result, States
 from ...core.model.call.host_preflight import EndListening, Examine, Listen, Measure, Reach
-from ...core.preflight.probe_plan import ProbePlan
+from ...core.preflight.probe_plan import read_probe
 from .. import preflight
 
 BEGIN = time.time()
@@ -32,14 +32,14 @@ def _others(request: Listen | Reach, ports: Ports, udp_ports: Ports) -> list[dic
     """Return the entries in the probe plan of all hosts that this one tests."""
     return [
         {**peer, "tcp": ports.get(peer["name"]) or 0, "udp": udp_ports.get(peer["name"]) or 0}
-        for peer in ProbePlan(**request.plan.probe).places(request.host)
+        for peer in read_probe(request.plan.probe).places(request.host)
     ]
 
 
 def _listening(request: Listen, _check_mode: bool) -> Result:
     """Start the process to which the others connect."""
-    probe_plan = ProbePlan(**request.plan.probe)
-    mtu = probe_plan.hosts[request.host]["session_mtu"]
+    probe_plan = read_probe(request.plan.probe)
+    mtu = probe_plan.hosts[request.host].session_mtu
     started = preflight.listen(
         probe_plan.place(request.host),
         _others(request, {}, {}),
@@ -54,7 +54,7 @@ def _listening(request: Listen, _check_mode: bool) -> Result:
 def _reached(request: Reach, _check_mode: bool) -> Result:
     """Connect to the others."""
     found = preflight.reach(
-        ProbePlan(**request.plan.probe).place(request.host),
+        read_probe(request.plan.probe).place(request.host),
         _others(request, request.ports, request.udp_ports),
         settings=request.plan.settings,
         server=request.server,
@@ -67,7 +67,7 @@ def _reached(request: Reach, _check_mode: bool) -> Result:
 
 def _measured(request: Measure, _check_mode: bool) -> Result:
     """Measure the connection to one of them."""
-    probe_plan, settings = ProbePlan(**request.plan.probe), request.plan.settings
+    probe_plan, settings = read_probe(request.plan.probe), request.plan.settings
     found = preflight.measure(
         probe_plan.place(request.host),
         {**probe_plan.place(request.target), "tcp": request.ports[request.target]},

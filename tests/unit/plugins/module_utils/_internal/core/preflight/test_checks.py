@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import TcpOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.given import (
     PreflightGiven,
     read_given,
@@ -75,9 +76,7 @@ def group(count: int = 4) -> Results:
     )
     options = options_of(VARIABLES)
     probe_plan = results.plan = plan_probe(results.observed, Settings(), options.given.peers, 0)
-    results.probed = {
-        host: {other: {"problem": "", "mtu": 1500} for other in probe_plan.targets(host)} for host in names
-    }
+    results.probed = {host: {other: TcpOutcome("", 1500) for other in probe_plan.targets(host)} for host in names}
     results.heard = {
         host: {other: probe_plan.size(host, other) for other in probe_plan.targets(host)} for host in names
     }
@@ -297,9 +296,9 @@ def test_a_port_that_is_closed_one_way_is_found_that_way_only() -> None:
     ("change", "severity", "check", "words"),
     [
         (put("heard/n1/n0", 1350), ERROR, "path MTU", "Packets of 1400 bytes arrive, and none of 1500."),
-        (put("probed/n0/n1/mtu", 1420), WARNING, "path MTU", "1420 bytes only"),
+        (put("probed/n0/n1", TcpOutcome("", 1420)), WARNING, "path MTU", "1420 bytes only"),
         (
-            put("probed/n0/n1", {"problem": "Connection refused", "mtu": None}),
+            put("probed/n0/n1", TcpOutcome("Connection refused", None)),
             WARNING,
             "image ports",
             "TCP port 8480 does not answer: Connection refused.",

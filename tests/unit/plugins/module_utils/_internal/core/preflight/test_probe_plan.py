@@ -7,6 +7,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.preflight.probe_plan import (
+    ProbeHost,
     ProbePlan,
     offsets,
     rounds,
@@ -61,9 +62,7 @@ def test_who_is_tried_is_spread_over_the_circle(hosts: int, most: int) -> None:
 
 
 def test_places_differ_and_the_smaller_room_counts() -> None:
-    hosts = {
-        f"n{number}": {"address": f"192.0.2.{number}", "mtu": 1500, "session_mtu": 1450 - number} for number in range(5)
-    }
+    hosts = {f"n{number}": ProbeHost(f"192.0.2.{number}", 1500, 1450 - number) for number in range(5)}
     probe_plan = ProbePlan(hosts, 7, offsets(5, 400), {})
     found = [probe_plan.place(host) for host in hosts]
     assert [place["number"] for place in found] == list(range(5))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.preflight.probe_plan import (
-    ProbePlan,
+    read_probe,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import preflight
@@ -55,7 +55,7 @@ class Preflight:
             return {"server": {"pid": 1}, "port": 8480, "udp": 61000, "wrote": [], "problems": {}}
         if self.state["step"] == "measure":
             return {"measured": {"from": host, "to": arguments["target"], "delay": 0.001, "there": 1e9, "back": 1e9}}
-        probe = ProbePlan(**self.state["plan"]["probe"])
+        probe = read_probe(self.state["plan"]["probe"])
         numbers = [str(place["number"]) for place in probe.places(host)]
         if self.state["step"] == "reach":
             peers = {number: {"problem": "", "mtu": 1500} for number in numbers}
