@@ -152,7 +152,8 @@ def test_a_bind_mount_that_is_as_wanted_or_in_use_stays(
     monkeypatch.setattr(folders, "mounted", lambda: there if mounted else [])
     monkeypatch.setattr(data.SessionData, "_is_same", lambda *_given: same)
     host = {"mount_roots": [str(tmp_path)], "data": {str(tmp_path): {"filesystem": "nfs4", "proof": None}}}
-    plan = {"hosts": {"h1": host}, "request": {"mounts": [{"source": str(tmp_path)}, {"source": None}]}}
+    mounts = [{"source": source, "target": "/data", "read_only": False} for source in (str(tmp_path), None)]
+    plan = {"hosts": {"h1": host}, "request": {"mounts": mounts}}
     record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
     session = data.SessionData(record, typed_plan(plan), "h1", StateDirectory(str(tmp_path / "state")).session(SESSION))
     assert [step.action for step in session._bind_mount_steps(is_running, True)] == [action] * bool(action)
