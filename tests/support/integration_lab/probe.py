@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import socket
 import subprocess
 from typing import Any
 
@@ -76,28 +77,52 @@ def programs() -> list[str]:
     return sorted(found)
 
 
+def engine(path: str) -> Any:
+    """Return what the engine answers; nothing where it does not. Its own program takes ten times as long to start."""
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect("/run/docker.sock")
+            connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+            with connection.makefile("rb") as stream:
+                head, _separator, body = stream.read().partition(b"\r\n\r\n")
+    except OSError:
+        return None
+    return json.loads(body) if head.split()[1:2] == [b"200"] else None
+
+
+def containers() -> dict[str, list[str]]:
+    """Return the containers, by name; one that goes while this looks is not there."""
+    inspected = [engine(f"/containers/{entry['Id']}/json") for entry in engine("/containers/json?all=1") or ()]
+    return {
+        container["Name"]: [container["Id"], container["State"]["Status"], container["State"]["StartedAt"]]
+        for container in inspected
+        if container is not None
+    }
+
+
 def networks() -> list[str]:
-    """Return the engine's networks; it makes its own one anew when it starts, so that one is without its id."""
-    found = lines("docker", "network", "ls", "--no-trunc", "--format", "{{.ID}} {{.Name}} {{.Driver}}")
-    return sorted(re.sub("^[0-9a-f]+ bridge ", "bridge ", line) for line in found)
+    """Return the engine's networks; it makes its own one again when it starts, so that one is without its id."""
+    found = [(network["Id"], network["Name"], network["Driver"]) for network in engine("/networks") or ()]
+    return sorted(" ".join(words[1:] if words[1] == "bridge" else words) for words in found)
+
+
+def images() -> list[str]:
+    """Return the tags of the engine's images."""
+    found = engine("/images/json") or ()
+    return sorted(f"{tag} {image['Id']}" for image in found for tag in image["RepoTags"] or ["<none>:<none>"])
 
 
 def main() -> None:
     """Print everything."""
-    ids = lines("docker", "ps", "-aq", "--no-trunc")
-    containers = data("docker", "inspect", *ids) if ids else []
     links = data("ip", "-j", "-d", "link")
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         mounts = sorted(line.split()[4] for line in file)
     found = {
-        "engine": lines("docker", "version", "--format", "{{.Server.Version}}"),
-        "containers": {
-            container["Name"]: [container["Id"], container["State"]["Status"], container["State"]["StartedAt"]]
-            for container in containers
-        },
+        "engine": (engine("/version") or {}).get("Version"),
+        "containers": containers(),
         "networks": networks(),
-        "volumes": sorted(lines("docker", "volume", "ls", "-q")),
-        "images": sorted(lines("docker", "images", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}")),
+        "volumes": sorted(volume["Name"] for volume in (engine("/volumes") or {}).get("Volumes") or ()),
+        "images": images(),
         "links": sorted(
             [link["ifname"], link["mtu"], link.get("ifalias", ""), link.get("linkinfo", {}).get("info_kind", "")]
             for link in links
