@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     registry_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import (
+    HostCall,
     calls_of,
     combined,
 )
@@ -169,15 +170,16 @@ class ActionModule(ActionBase):
         )
         # Nothing in a state is a template, and templating it would take long on each host.
         state = task_vars[f"{arguments['verb']}_state"]
-        calls = []
+        calls: list[HostCall] = []
         if state.get("step") and arguments["step"] in (None, state["step"]):
             calls = calls_of(state, task_vars["inventory_hostname"])
         if not calls:
             return {"skipped": True, "skip_reason": "This host has nothing to do in this step."}
         results: list[dict[str, Any]] = []
-        for module, given, of_role in calls:
-            variables = {name: variable_of(arguments["verb"], name) for name in of_role}
-            results.append(self._call(module, {**given, **self._read(variables, task_vars)}, task_vars))
+        for step_call in calls:
+            variables = {name: variable_of(arguments["verb"], name) for name in step_call.of_role}
+            given = {**step_call.arguments, **self._read(variables, task_vars)}
+            results.append(self._call(step_call.module, given, task_vars))
             if results[-1].get("failed"):
                 break
         return combined(results)

@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Listen,
     ProbeTask,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.verb_state import plain_calls
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import call
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
@@ -165,7 +166,7 @@ def _start(storage: dict[str, str]) -> None:
     settings = {"port": 4789, "ports": [8480, 8489], "encrypted": None, "probe_id": str(uuid.uuid4())}
     probe = {"hosts": hosts, "vni": 77, "offsets": [1], "left_out": {}}
     request = Listen(ProbeTask(probe, settings, {"n1": storage}), "t" * 64, "n1", ("/srv",))
-    state = {"step": "listen", "calls": [call({"n1": request}, ())]}
+    state = {"step": "listen", "calls": plain_calls([call({"n1": request}, ())])}
     argv = ["ansible", "-i", str(INVENTORY), "n1", "-m", "cluster_compute.session.session_step", "-a", "verb=preflight"]
     run_here(*argv, "-e", json.dumps({"preflight_state": state}))
 

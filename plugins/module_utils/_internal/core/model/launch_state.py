@@ -16,7 +16,7 @@ from .claims import Allocatable, Claim
 from .decode import OPTIONAL, decode_known, encode
 from .given import Wanted
 from .record import Record
-from .verb_state import Outcome, Plain, VerbState
+from .verb_state import Outcome, Plain, VerbState, plain_calls
 
 
 @dataclass(frozen=True)
@@ -309,6 +309,8 @@ _TYPED = (
 
 
 def _plain(name: str, value: object) -> object:
+    if name == "calls":
+        return plain_calls(value)  # type: ignore[arg-type]
     return encode(value) if name in _TYPED else value
 
 

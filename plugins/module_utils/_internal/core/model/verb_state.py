@@ -19,23 +19,41 @@ Plain = dict[str, Any]
 """Plain data that a verb only passes on."""
 
 
+@dataclass(frozen=True)
+class StepCall:
+    """One kind of call in a step. Arguments are plain data.
+
+    module: as in `calls`. hosts: the arguments of each host. arguments: of all of them. of_role: those that the
+    variables of the role give.
+    """
+
+    module: str
+    hosts: dict[str, Plain]
+    arguments: Plain
+    of_role: list[str]
+
+    def given_to(self, host: str) -> Plain:
+        """Return the arguments of the call to one host."""
+        return {**self.arguments, **self.hosts[host]}
+
+
 @dataclass
 class VerbState:
     """The fields of the state of every verb.
 
     step: what hosts do next; empty if the verb is over. title: of that. then: of the decision that follows. calls: of
-    the step (verbs.verb). failure: why the verb failed, as text for people. left_out: hosts that --limit leaves out.
+    the step. failure: why the verb failed, as text for people. left_out: hosts that --limit leaves out.
     """
 
     verb: str = ""
     step: str = ""
     title: str = ""
     then: str = ""
-    calls: list[Plain] = field(default_factory=list)
+    calls: list[StepCall] = field(default_factory=list)
     failure: str = field(default="", metadata=OPTIONAL)
     left_out: list[str] = field(default_factory=list, metadata=OPTIONAL)
 
-    def follow(self, name: str, title: str, then: str, calls: Iterable[Plain] = ()) -> Plain:
+    def follow(self, name: str, title: str, then: str, calls: Iterable[StepCall] = ()) -> Plain:
         """Return the plain state with the next step."""
         self.step, self.title, self.then, self.calls = name, title, then, list(calls)
         return self.plain()
@@ -46,13 +64,18 @@ class VerbState:
         return self.follow("", "", "")
 
     def plain(self) -> Plain:
-        """Return the plain data. Calls have that form already."""
+        """Return the plain data."""
         found = {item.name: item for item in fields(self)}
         return {
-            name: self.calls if name == "calls" else encode(getattr(self, name))
+            name: plain_calls(self.calls) if name == "calls" else encode(getattr(self, name))
             for name, item in found.items()
             if getattr(self, name) or "optional" not in item.metadata
         }
+
+
+def plain_calls(calls: Iterable[StepCall]) -> list[Plain]:
+    """Return the plain data of calls, which shares their arguments: these are large, and the same for many hosts."""
+    return [dict(vars(step_call)) for step_call in calls]
 
 
 @dataclass

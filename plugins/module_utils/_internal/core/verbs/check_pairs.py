@@ -24,11 +24,11 @@ from ..model.answers import FactsAnswer, TransferAnswer, read_answers
 from ..model.calls import LookAtHost, Suspect, Transfer
 from ..model.decode import encode
 from ..model.given import PairsGiven, read_given
-from ..model.verb_state import PairsState, PairTest, read_state
+from ..model.verb_state import PairsState, PairTest, StepCall, read_state
 from ..preflight.pair_check import Pair, judge, next_round
 from ..rules.capacity import hosts_from_facts
 from ..values.errors import CoreError
-from .verb import OF_HOST, Answers, Outside, State, StepCall, call
+from .verb import OF_HOST, Answers, Outside, State, call
 
 REFUSED = "Pairs of hosts cannot be checked; no host was touched."
 SESSION = "check-pairs"

@@ -16,7 +16,8 @@ from ..cluster.state import Removal
 from ..model.answers import Answer
 from ..model.calls import KeepRecords, Remove
 from ..model.record import ENDED, Record
-from .verb import REMOVAL, StepCall, call
+from ..model.verb_state import StepCall
+from .verb import REMOVAL, call
 
 STEP = NAME, TITLE = "cleanup", "Remove objects that no longer have an owner"
 UNOWNED = Remove(keep_data=True, unless_reserved=True)

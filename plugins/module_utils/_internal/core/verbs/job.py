@@ -26,11 +26,11 @@ from ..model.calls import FindOutput, ReadOutput, StartJob, StopJob
 from ..model.given import JobGiven, read_given
 from ..model.output import JobOutcome
 from ..model.record import RUNNING
-from ..model.verb_state import JobState, read_state
+from ..model.verb_state import JobState, StepCall, read_state
 from ..rules.job import ENDED, LONGEST, LOST, UNKNOWN, describe, failure_of, plan_job
 from ..rules.output import batch_job, rank_order, shown
 from .logs import choose
-from .verb import PLACE, Answers, Outside, State, StepCall, call
+from .verb import PLACE, Answers, Outside, State, call
 
 REFUSED = "The job cannot be run; nothing was started."
 TO_START = (*PLACE, "env", "output_size")

@@ -48,7 +48,7 @@ from ..show.launch import PLACED, Artifact, artifact, table_of
 from .launch_flow import change, hold, images, plan, queue, replacement, start, undo
 from .launch_flow.launch import LOOK, PLAN, Launch, look_call
 from .launch_flow.launch import SAY as LAST_TITLE
-from .verb import Answers, Outside, State, hosts_of
+from .verb import Answers, Outside, State
 
 REFUSED, SAY = Launch.REFUSED, LAST_TITLE
 AFTER: dict[str, Callable[[Launch], LaunchState]] = {
@@ -155,7 +155,8 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     # Only a host that has answered: a host that failed is left out of the plays that follow.
     own = (following.reachable or following.known)[:1]
     if following.step in ("hold", "begin", "start"):
-        own = list(dict.fromkeys([*hosts_of({"calls": following.calls}), *following.stub_hosts]))
+        called = [host for step_call in following.calls for host in step_call.hosts]
+        own = list(dict.fromkeys([*called, *following.stub_hosts]))
     return {**following.plain(), "play_hosts": own, "left": following.known if following.step else []}
 
 

@@ -29,7 +29,7 @@ from ..model.calls import LookAtHost, Release, Repair, StopJob
 from ..model.decode import decode
 from ..model.given import RepairGiven, read_given
 from ..model.record import ENDED, REPLACE, RUNNING, Record, is_stub, kept_by, stub_of
-from ..model.verb_state import RepairState, Waiting, read_state
+from ..model.verb_state import RepairState, StepCall, Waiting, read_state
 from ..rules.capacity import allocatable_of, hosts_from_facts
 from ..rules.data import drivers_of, roots_of
 from ..rules.isolation import is_kept_out
@@ -39,7 +39,7 @@ from ..rules.rendezvous import name_hosts
 from ..show.overview import findings
 from ..values.errors import CoreError
 from . import cleanup
-from .verb import PLACE, Answers, Outside, State, StepCall, call, given_to
+from .verb import PLACE, Answers, Outside, State, call
 
 REFUSED = "The hosts cannot be judged."
 REPORT = "Put the report together"
@@ -322,8 +322,8 @@ def _after_repair(state: RepairState, answers: Answers, _outside: Outside) -> St
         return state.over()
     (earlier,) = state.calls
     own: dict[str, Repair] = {}
-    for host in earlier["hosts"]:
-        request = decode(Repair, given_to(earlier, host), "The call to repair")
+    for host in earlier.hosts:
+        request = decode(Repair, earlier.given_to(host), "The call to repair")
         own[host] = replace(
             request, records={}, recorded=(), apart=(), looked=None, waiting=tuple(waiting), public_keys=keys
         )

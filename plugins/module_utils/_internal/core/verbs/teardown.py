@@ -23,12 +23,12 @@ from ..model.answers import FactsAnswer, SessionAnswer, SessionElsewhere, read_a
 from ..model.calls import KeepRecords, LookAtHost, Remove
 from ..model.given import TeardownGiven, read_given
 from ..model.record import ENDED, PENDING, TERMINATED, Tombstone
-from ..model.verb_state import TeardownState, read_state
+from ..model.verb_state import StepCall, TeardownState, read_state
 from ..rules.scope import VARIABLE as GROUP
 from ..rules.scope import Scope
 from ..values.errors import printable
 from .cleanup import UNOWNED
-from .verb import REMOVAL, Answers, Outside, State, StepCall, call
+from .verb import REMOVAL, Answers, Outside, State, call
 
 REFUSED = "The session cannot be torn down."
 BY_ID = (*REMOVAL, "keep_record", "undo")

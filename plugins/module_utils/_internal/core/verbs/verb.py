@@ -13,19 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..cluster.host_names import renamed
 from ..model.calls import Call
 from ..model.decode import encode
+from ..model.verb_state import Plain, StepCall
 from ..rules.access import ADMIN, Asker
 from ..rules.scope import EVERYTHING, Scope
 
-State = dict[str, Any]
+State = Plain
 Answers = Mapping[str, Mapping[str, Any]]
 """The answer of each host that was called in a step; empty for a host that did not answer."""
-StepCall = dict[str, Any]
-"""One kind of call in a step, as plain data: module, the arguments of each host and of all, what the role gives."""
 C = TypeVar("C", bound=Call)
 PLACE = ("state_directory",)
 """Fields that each call to a host gets from its role (`call`)."""
@@ -112,21 +111,21 @@ def call(hosts: Mapping[str, C], of_role: Sequence[str] = PLACE, forms: Forms | 
     """
     first = next(iter(hosts.values()), None)
     if first is None:
-        return {"module": "", "hosts": {}, "arguments": {}, "of_role": []}
+        return StepCall("", {}, {}, [])
     forms = forms or Forms()
     items = fields(first)  # type: ignore[arg-type]
     same = [item for item in items if _is_same_for_all(item.name, hosts.values())]
     other = [item for item in items if item not in same]
     state = {"state": first.state} if first.state else {}
-    return {
-        "module": first.call,
-        "hosts": {host: _given(request, other, forms) for host, request in hosts.items()},
-        "arguments": {**state, **_given(first, same, forms)},
-        "of_role": list(of_role),
-    }
+    return StepCall(
+        first.call,
+        {host: _given(request, other, forms) for host, request in hosts.items()},
+        {**state, **_given(first, same, forms)},
+        list(of_role),
+    )
 
 
-def _given(request: Call, items: Iterable[Field[Any]], forms: Forms) -> dict[str, Any]:
+def _given(request: Call, items: Iterable[Field[Any]], forms: Forms) -> Plain:
     """Return the plain forms of those fields of a call that do not have their default."""
     values = [(item, getattr(request, item.name)) for item in items]
     return {item.name: forms.of(value) for item, value in values if not _is_default(item, value)}
@@ -149,11 +148,6 @@ def _is_default(item: Field[Any], value: object) -> bool:
     return item.default_factory is not MISSING and not value
 
 
-def given_to(step_call: StepCall, host: str) -> dict[str, Any]:
-    """Return the plain form of the call to one host."""
-    return {**step_call["arguments"], **step_call["hosts"][host]}
-
-
 def hosts_of(state: Mapping[str, Any]) -> list[str]:
     """Return the hosts that have something to do in the state's step."""
     return list(dict.fromkeys(host for step_call in state["calls"] for host in step_call["hosts"]))
@@ -169,22 +163,26 @@ def with_unreachable(
     return {host: {"unreachable": True} if host in unreachable else answers.get(host) or {} for host in hosts}
 
 
-def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, Any], list[str]]]:
-    """Return the calls for a host, in order: module, arguments, and the other arguments, which the role gives."""
+class HostCall(NamedTuple):
+    """A call to one host: module, arguments as plain data, and the other arguments, which the role gives."""
+
+    module: str
+    arguments: Plain
+    of_role: list[str]
+
+
+def calls_of(state: Mapping[str, Any], host: str) -> list[HostCall]:
+    """Return the calls for a host, in order."""
+    own = [StepCall(**step_call) for step_call in state["calls"] if host in step_call["hosts"]]
+    names = state.get("host_names") or {}
     return [
-        (
-            step_call["module"],
-            _in_recorded_names(state, host, step_call["module"], given_to(step_call, host)),
-            step_call["of_role"],
-        )
-        for step_call in state["calls"]
-        if host in step_call["hosts"]
+        HostCall(one.module, _in_recorded_names(names, host, one.module, one.given_to(host)), one.of_role)
+        for one in own
     ]
 
 
-def _in_recorded_names(state: Mapping[str, Any], host: str, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _in_recorded_names(names: Mapping[str, Mapping[str, str]], host: str, module: str, arguments: Plain) -> Plain:
     """Return arguments with sessions' records, and the host, by the names that the hosts keep (cluster.host_names)."""
-    names = state.get("host_names") or {}
     record, records = arguments.get("record"), arguments.get("records")
     if not names:
         return arguments
@@ -202,11 +200,11 @@ def _in_recorded_names(state: Mapping[str, Any], host: str, module: str, argumen
     return arguments
 
 
-def combined(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def combined(results: Sequence[Mapping[str, Any]]) -> Plain:
     """Return the results of a host's calls in one step as one result; the last of them is one that failed, or none."""
     if len(results) == 1:
         return dict(results[0])
-    found: dict[str, Any] = {"changed": any(result.get("changed") for result in results), "results": list(results)}
+    found: Plain = {"changed": any(result.get("changed") for result in results), "results": list(results)}
     found["actions"] = [action for result in results for action in result.get("actions") or ()]
     differences = [result["diff"] for result in results if result.get("diff")]
     if differences:

@@ -34,10 +34,11 @@ from ...model.decode import encode
 from ...model.launch_state import Base, ChangeState, LaunchState
 from ...model.patch import difference, digest
 from ...model.record import REPLACE, RESIZE, stub_of
+from ...model.verb_state import StepCall
 from ...rules.data import WRITES
 from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
 from ...rules.quorum import is_quorum
-from ..verb import REMOVAL, StepCall, given_to
+from ..verb import REMOVAL
 from . import claims, start
 from .launch import ADVICE, Launch
 
@@ -309,8 +310,8 @@ def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], LaunchStat
     again = [
         Amend(host, state.lease_owner, **{key: given[key] for key in KEPT if key in given})
         for step_call in state.calls
-        for host in step_call["hosts"]
-        if host in stale and (given := given_to(step_call, host))
+        for host in step_call.hosts
+        if host in stale and (given := step_call.given_to(host))
     ]
     others = {host: answer for host, answer in launch.answers.items() if host not in stale}
     state.change = replace(_of(launch), after=state.step, answers=encode(others))

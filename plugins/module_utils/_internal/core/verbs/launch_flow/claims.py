@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ...model.calls import Hold, HoldName, Release
 from ...model.claims import Claim, ClaimAnswer
+from ...model.verb_state import StepCall
 from ...rules.ledger import turns_seconds
-from ..verb import PLACE, StepCall
+from ..verb import PLACE
 from .launch import Launch
 
 LEASE = ("lease_seconds", *PLACE)

@@ -16,9 +16,9 @@ from ...model.calls import KeepRecords, LookAtHost
 from ...model.given import Wanted
 from ...model.launch_state import LaunchState, read_launch_state
 from ...model.record import ERROR, RUNNING, Record, kept_by
-from ...model.verb_state import Outcome
+from ...model.verb_state import Outcome, StepCall
 from ...show.launch import PLANNED
-from ..verb import OF_HOST, PLACE, Answers, C, Forms, Outside, State, StepCall, call, hosts_of, with_unreachable
+from ..verb import OF_HOST, PLACE, Answers, C, Forms, Outside, State, call, hosts_of, with_unreachable
 
 ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
 DECIDE = "Decide the next step"

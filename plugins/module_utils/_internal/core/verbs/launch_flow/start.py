@@ -14,9 +14,10 @@ from ...model.answers import JobAnswer, SessionAnswer, read_answers
 from ...model.calls import KeepStub, Start, StartJob, Verify
 from ...model.launch_state import LaunchState
 from ...model.record import Record
+from ...model.verb_state import StepCall
 from ...rules.output import batch_job
 from ...values.start_order import start_waves
-from ..verb import PLACE, StepCall
+from ..verb import PLACE
 from . import claims, queue, undo
 from .launch import SAY, Launch, failures_of
 

@@ -38,6 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     started,
     stub_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.verb_state import plain_calls
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.build import (
     PlanInputs,
     build_plan,
@@ -136,7 +137,7 @@ def test_hosts_are_told_of_a_session_in_the_names_that_it_was_launched_with() ->
         call({name: Repair(name, records={SESSION: record}) for name in hosts}),
         call({name: StopJob(SESSION, "b") for name in hosts}),
     ]
-    state = {"step": "start", "calls": calls, "host_names": found.host_names}
+    state = {"step": "start", "calls": plain_calls(calls), "host_names": found.host_names}
     of_host, of_record, of_repair, of_job = (arguments for _module, arguments, _variables in calls_of(state, "node1"))
     assert of_host["record"] == of_record["records"][0] == of_repair["records"][SESSION] == encode(session())
     assert (of_host["host"], of_repair["host"], of_repair["known_as"]) == ("h1", "node1", {SESSION: "h1"})
