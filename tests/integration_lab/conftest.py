@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import signal
+from collections import defaultdict
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -91,6 +92,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left_out)
     first = {name: number - len(LONGEST) for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: first.get(item.path.stem, item.path.stem in ALONE))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many seconds each process worked, and on which files, from which LONGEST follows."""
+    worked: dict[str, defaultdict[str, float]] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                files = worked.setdefault(getattr(report, "worker_id", "gw0"), defaultdict(float))
+                files[report.nodeid.partition(".py")[0].rpartition("/")[2]] += report.duration
+    for process, files in sorted(worked.items()):
+        ordered = sorted(files.items(), key=lambda item: -item[1])
+        named = ", ".join(f"{name} {seconds:.0f}" for name, seconds in ordered)
+        terminalreporter.write_line(f"{process}: {sum(files.values()):.0f} s, of which {named}")
 
 
 @pytest.fixture(scope="session", autouse=True)
