@@ -111,11 +111,10 @@ def find_places(
     """
     role_of = {name: role.name for name, role, _index in request.replicas()}
     counts = dict(Counter(role_of[name] for name in target.homeless))
-    here = [name for name in plan.hosts if any(host.name == name for host in hosts)]
     wanted = replace(with_counts(request, counts), max_replicas_per_host=None, mode=MULTI_NODE)
     slots, blocked = _slots(plan, request, target, [host.name for host in hosts], hosts_facts)
     candidates = [limited(host, slots[host.name]) for host in hosts if host.name not in blocked]
-    found = _place_near(wanted, _circles(candidates, here, topology_keys), topology_keys, known_hosts)
+    found = _place_near(wanted, _circles(candidates, plan.hosts, topology_keys), topology_keys, known_hosts)
     if found is None:
         why = " ".join([f"No host can take {some_of(target.homeless)}.", *render_obstacles(blocked)])
         raise InvalidInput.single("session_size", len(target.names), why)
@@ -164,7 +163,7 @@ def _slots(
     return {host: 0 if host in blocked else max(0, most - there.get(host, 0)) for host in hosts}, blocked
 
 
-def _circles(hosts: Sequence[Host], here: Sequence[str], keys: Sequence[str]) -> list[list[Host]]:
+def _circles(hosts: Sequence[Host], here: Collection[str], keys: Sequence[str]) -> list[list[Host]]:
     """Return ever larger sets of hosts around those of a session: its own, those of its racks, of its zones, all."""
     labels = {host.name: dict(host.labels) for host in hosts}
     used = [key for key in keys if any(key in label for label in labels.values())]

@@ -74,6 +74,8 @@ def test_what_is_asked_for() -> None:
         ({**OWN, "command": "'serve"}, ".command", "a program and its arguments"),
         ({**OWN, "command": ["{port}", "{token_file}"]}, ".command", "a program and its arguments"),
         ({**OWN, "command": []}, ".command", "a program and its arguments"),
+        ({**OWN, "command": ["serve", "{port}", "{token_file}", 1]}, ".command", "a program and its arguments"),
+        ({**OWN, "command": ["serve", "{port}", "{token_file}\x07"]}, ".command", "a program and its arguments"),
         ({**OWN, "url": "http://there/"}, ".url", "what follows the port"),
         ({**OWN, "url": "/{token_file}"}, ".url", "Here may be {token}"),
         ({**OWN, "environment": {"A B": "x"}}, ".environment", "A name is made of"),
