@@ -399,6 +399,8 @@ def test_400_hosts_with_a_few_faults_fit_a_screen() -> None:
     assert answer["counts"] == {"error": 3, "warning": 0, "ok": len(findings) - 3}
     assert (answer["pairs_tried"], answer["pairs"]) == (400 * 399, 400 * 399)
     assert len(answer["hosts"]) == 400
+    alone = answer_of([], replace(results, plan=None), {})
+    assert (alone["pairs_tried"], alone["pairs"]) == (0, 0)
 
 
 def test_where_not_every_pair_is_tried_it_is_said() -> None:
