@@ -206,7 +206,7 @@ class _Question:
 
 @dataclass(frozen=True)
 class _Done:
-    """What a command on the host did."""
+    """The result of a command on the host."""
 
     rc: int
     stdout: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..adapters.state import StateDirectory
 from ..core.model.call.host_info import LookAtHost
 from ..core.model.call.host_preflight import Examine
 from ..core.model.decode import encode
+from ..core.preflight.probe_plan import Place, Target
 from ..core.rules import isolation
 from ..core.rules.data import WRITES
 from ..core.rules.detection import NVIDIA, detected_classes
@@ -185,8 +186,8 @@ Storage = Mapping[str, str]
 
 
 def listen(
-    own: Mapping[str, Any],
-    peers: Iterable[Mapping[str, Any]],
+    own: Place,
+    peers: Sequence[Target],
     *,
     settings: Mapping[str, Any],
     token: str,
@@ -248,13 +249,13 @@ def _put_rules(own: Peer, peers: Sequence[Peer], settings: Mapping[str, Any]) ->
     steps.perform([firewall_rules.rule_steps(wanted, nftables)])
 
 
-def _peer(peer: Mapping[str, Any]) -> Peer:
-    return Peer(peer["number"], peer["address"], peer["mac"], peer["endpoint"])
+def _peer(place: Place) -> Peer:
+    return Peer(place.number, place.address, place.mac, place.endpoint)
 
 
 def reach(
-    own: Mapping[str, Any],
-    peers: Iterable[Mapping[str, Any]],
+    own: Place,
+    peers: Sequence[Target],
     *,
     settings: Mapping[str, Any],
     server: Mapping[str, int],
@@ -264,39 +265,34 @@ def reach(
 ) -> dict[str, Any]:
     """Send packets to the other hosts, connect to them, and look for their probes in shared directories.
 
-    peers: each with size, the largest packet inside the link, and tcp and udp, its ports (0 for none). Returns peers
-    (by number the result of TCP: problem, mtu) and shared (path to whether the probe was found). Raises SessionError.
+    Returns peers (by number the result of TCP: problem, mtu) and shared (path to whether the probe was found). Raises
+    SessionError.
     """
-    targets = list(peers)
-    sizes = {peer["address"]: int(peer["size"]) for peer in targets}
-    with probe.inside_of(server["pid"], own["address"]) as channel:
-        tries = probe.Tries(channel, own["number"], token)
+    sizes = {peer.address: peer.size for peer in peers}
+    with probe.inside_of(server["pid"], own.address) as channel:
+        tries = probe.Tries(channel, own.number, token)
         small = tries.reach(dict.fromkeys(sizes, probe.SMALL))
         full = tries.reach(sizes)
         tries.largest({address: size for address, size in sizes.items() if address in small - full})
         tries.spread({address: size for address, size in sizes.items() if address not in small | full})
-    udp = {peer["endpoint"]: int(peer["udp"]) for peer in targets if peer["udp"]}
-    with probe.outside(own["endpoint"]) as channel:
-        probe.Tries(channel, own["number"], token, udp).reach(dict.fromkeys(udp, probe.SMALL))
-    tcp = {peer["endpoint"]: int(peer["tcp"]) for peer in targets if peer["tcp"]}
-    tcp_results = probe.try_ports(tcp, own["endpoint"], token)
+    udp = {peer.endpoint: peer.udp for peer in peers if peer.udp}
+    with probe.outside(own.endpoint) as channel:
+        probe.Tries(channel, own.number, token, udp).reach(dict.fromkeys(udp, probe.SMALL))
+    tcp = {peer.endpoint: peer.tcp for peer in peers if peer.tcp}
+    tcp_results = probe.try_ports(tcp, own.endpoint, token)
     found = {
         source: data.finds_probe(source, roots, data.probe_name(settings["probe_id"]), data.probe_text(token, source))
         for source in storage
     }
     return {
-        "peers": {
-            str(peer["number"]): tcp_results[peer["endpoint"]] for peer in targets if peer["endpoint"] in tcp_results
-        },
+        "peers": {str(peer.number): tcp_results[peer.endpoint] for peer in peers if peer.endpoint in tcp_results},
         "shared": found,
     }
 
 
-def measure(
-    own: Mapping[str, Any], target: Mapping[str, Any], *, token: str, seconds: float, size: int
-) -> dict[str, float]:
-    """Measure the connection to another host and back. Raises SessionError."""
-    return probe.measure((target["endpoint"], int(target["tcp"])), own["endpoint"], token, seconds, size)
+def measure(own: str, target: tuple[str, int], *, token: str, seconds: float, size: int) -> dict[str, float]:
+    """Measure the connection from an address to the address and port of another host, and back. Raises SessionError."""
+    return probe.measure(target, own, token, seconds, size)
 
 
 def stop(server: Mapping[str, int], token: str) -> dict[str, dict[str, int]] | None:

@@ -6,7 +6,6 @@
 
 import ipaddress
 from dataclasses import dataclass
-from typing import Any
 
 from ..model.decode import decode
 from ..rules.addressing import mac_of
@@ -25,6 +24,26 @@ class ProbeHost:
     address: str
     mtu: int
     session_mtu: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Number and addresses of a host: in the link with the MAC, and of its tunnel's endpoint."""
+
+    number: int
+    address: str
+    mac: str
+    endpoint: str
+
+
+@dataclass(frozen=True)
+class Target(Place):
+    """A host that another one tests. size: of the largest packet there. tcp, udp: its ports, 0 for none."""
+
+    name: str
+    size: int
+    tcp: int = 0
+    udp: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,16 +75,17 @@ class ProbePlan:
         """Return the size of the largest packet of a session over these two, in bytes with its IP header."""
         return min(self.hosts[host].session_mtu, self.hosts[other].session_mtu)
 
-    def place(self, host: str) -> dict[str, Any]:
-        """Return number and addresses of a host: in the link with the MAC, and of its tunnel's endpoint."""
+    def place(self, host: str) -> Place:
+        """Return number and addresses of a host."""
         number = list(self.hosts).index(host)
         address = str(LINK_SUBNET[number + 1])
-        endpoint = self.hosts[host].address
-        return {"number": number, "address": address, "mac": mac_of(address), "endpoint": endpoint}
+        return Place(number, address, mac_of(address), self.hosts[host].address)
 
-    def places(self, host: str) -> list[dict[str, Any]]:
-        """Return the places of all hosts that a host tests, each with the size of the largest packet there."""
-        return [{**self.place(other), "size": self.size(host, other), "name": other} for other in self.targets(host)]
+    def places(self, host: str) -> list[Target]:
+        """Return the places of all hosts that a host tests."""
+        return [
+            Target(**vars(self.place(other)), name=other, size=self.size(host, other)) for other in self.targets(host)
+        ]
 
 
 def read_probe(data: object) -> ProbePlan:

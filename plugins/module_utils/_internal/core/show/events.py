@@ -67,7 +67,7 @@ def _host_of(url: str) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """What a finished verb has done.
+    """The outcome of a finished verb.
 
     verb, outcome: which verb it was and how it ended. session: its name, empty if there were several. status: of the
     session after a launch, of the job after run_job. sessions: outcomes of those that were launched from the queue, by
@@ -84,7 +84,7 @@ class Event:
 
 @dataclass(frozen=True)
 class DrainEvent(Event):
-    """What `DRAIN` or `UNDRAIN` has done. hosts: the names of the sessions that hold a place on each that answered."""
+    """The outcome of `DRAIN` or `UNDRAIN`. hosts: the names of the sessions that hold a place on each that answered."""
 
     hosts: Mapping[str, Sequence[str]]
 

@@ -31,7 +31,7 @@ class PreviewedHost:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a launch would do. From session_id on it is known only of a session that has its place.
+    """The changes that a launch would make. From session_id on it is known only of a session that has its place.
 
     ends: when its time is over, as text. replicas: from the plan as they are, with environment and own_variables.
     """

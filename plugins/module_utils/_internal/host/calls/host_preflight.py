@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 from ...core.model.call.base import Call, Result, States
 from ...core.model.call.host_preflight import EndListening, Examine, Listen, Measure, Reach
-from ...core.preflight.probe_plan import read_probe
+from ...core.preflight.probe_plan import Target, read_probe
 from .. import preflight
 
 BEGIN = time.time()
@@ -28,10 +28,10 @@ def _examined(request: Examine, _check_mode: bool) -> Result:
 Ports = Mapping[str, "int | None"]
 
 
-def _others(request: Listen | Reach, ports: Ports, udp_ports: Ports) -> list[dict[str, Any]]:
+def _others(request: Listen | Reach, ports: Ports, udp_ports: Ports) -> list[Target]:
     """Return the entries in the probe plan of all hosts that this one tests."""
     return [
-        {**peer, "tcp": ports.get(peer["name"]) or 0, "udp": udp_ports.get(peer["name"]) or 0}
+        replace(peer, tcp=ports.get(peer.name) or 0, udp=udp_ports.get(peer.name) or 0)
         for peer in read_probe(request.plan.probe).places(request.host)
     ]
 
@@ -69,8 +69,8 @@ def _measured(request: Measure, _check_mode: bool) -> Result:
     """Measure the connection to one of them."""
     probe_plan, settings = read_probe(request.plan.probe), request.plan.settings
     found = preflight.measure(
-        probe_plan.place(request.host),
-        {**probe_plan.place(request.target), "tcp": request.ports[request.target]},
+        probe_plan.place(request.host).endpoint,
+        (probe_plan.place(request.target).endpoint, request.ports[request.target] or 0),
         token=request.token,
         seconds=settings["seconds"],
         size=settings["size"],

@@ -7,6 +7,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.preflight.probe_plan import (
+    Place,
     ProbeHost,
     ProbePlan,
     offsets,
@@ -65,11 +66,11 @@ def test_places_differ_and_the_smaller_room_counts() -> None:
     hosts = {f"n{number}": ProbeHost(f"192.0.2.{number}", 1500, 1450 - number) for number in range(5)}
     probe_plan = ProbePlan(hosts, 7, offsets(5, 400), {})
     found = [probe_plan.place(host) for host in hosts]
-    assert [place["number"] for place in found] == list(range(5))
-    assert found[2] == {"number": 2, "address": "198.18.0.3", "mac": "02:42:c6:12:00:03", "endpoint": "192.0.2.2"}
-    assert len({place["mac"] for place in found}) == 5
+    assert [place.number for place in found] == list(range(5))
+    assert found[2] == Place(2, "198.18.0.3", "02:42:c6:12:00:03", "192.0.2.2")
+    assert len({place.mac for place in found}) == 5
     assert probe_plan.targets("n3") == ["n4", "n0", "n1", "n2"]
-    assert {place["name"]: place["size"] for place in probe_plan.places("n3")} == {
+    assert {place.name: place.size for place in probe_plan.places("n3")} == {
         "n4": 1446,
         "n0": 1447,
         "n1": 1447,

@@ -56,11 +56,11 @@ class Preflight:
         if self.state["step"] == "measure":
             return {"measured": {"from": host, "to": arguments["target"], "delay": 0.001, "there": 1e9, "back": 1e9}}
         probe = read_probe(self.state["plan"]["probe"])
-        numbers = [str(place["number"]) for place in probe.places(host)]
+        numbers = [str(place.number) for place in probe.places(host)]
         if self.state["step"] == "reach":
             peers = {number: {"problem": "", "mtu": 1500} for number in numbers}
             return {"peers": peers, "shared": dict.fromkeys(self.state["plan"]["storage"].get(host, ()), True)}
-        sizes = {str(place["number"]): place["size"] for place in probe.places(host)}
+        sizes = {str(place.number): place.size for place in probe.places(host)}
         return {"heard": {"tunnel": sizes, "plain": dict.fromkeys(sizes, 100)}}
 
     def until(self, last: str, **others: dict[str, Any]) -> Preflight:
