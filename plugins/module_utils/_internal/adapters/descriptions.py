@@ -27,7 +27,7 @@ FORM = 2
 
 @dataclass(frozen=True)
 class Description:
-    """What a check of disks needs of a container: the parts of `Inspected` by these names. start: of its process."""
+    """The parts of `Inspected` that a check of disks needs of a container. start: of its process."""
 
     id: str
     pid: int

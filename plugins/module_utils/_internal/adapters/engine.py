@@ -131,7 +131,7 @@ class NetworkChoice:
 
 @dataclass(frozen=True)
 class _PathStatus:
-    """What is at a path in a container. link: where all its links lead, empty for what is not a link."""
+    """A file or directory in a container. link: the place where all its links lead, empty if it is not a link."""
 
     path: str
     mode: int

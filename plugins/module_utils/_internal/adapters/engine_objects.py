@@ -61,7 +61,7 @@ HostPort = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of an object, whoever wrote them."""
+    """The labels of an object. Any program may have written them."""
 
     values: Mapping[str, str]
 
@@ -218,7 +218,7 @@ class Runtime:
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What an engine reports of itself and its machine. cpus: thousandths.
+    """The properties of an engine and its machine. cpus: thousandths.
 
     cdi: whether it supports CDI devices, and that is switched on: other engines have no folders for them. options: of
     security. remaps_users: whether users of containers are others on the host (``userns-remap``). image_store: stores

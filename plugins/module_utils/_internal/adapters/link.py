@@ -54,7 +54,7 @@ class Address:
 
 @dataclass(frozen=True)
 class VxlanData:
-    """What the kernel reports of a VXLAN device. device: the link it goes through, empty for none.
+    """The properties of a VXLAN device, as the kernel reports them. device: the link it goes through, empty for none.
 
     is_shareable: whether those of sessions can share its UDP port. is_static: whether it learns nothing and answers for
     its neighbours.
