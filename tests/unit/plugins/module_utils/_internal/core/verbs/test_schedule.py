@@ -94,6 +94,13 @@ def test_an_empty_queue_is_looked_at_once() -> None:
     assert (run.step, run.state["queue"], run.state["outcomes"]) == ("", [], [])
 
 
+def test_the_warnings_of_a_registered_state_are_not_read() -> None:
+    """Ansible from 2.19 on replaces them by objects of its own."""
+    run = Schedule()
+    run.state["warnings"] = [object()]
+    assert run.answer().state["warnings"] == []
+
+
 def test_who_could_not_be_reached_is_not_asked_again() -> None:
     failed = advance(new_record(OTHER, "alice", request(name="old").to_dict()), ERROR, "It failed.", report=(".",))
     lone = new_record("00000001-0000-4000-8000-000000000000", "alice", request(name="lone", size=1).to_dict())
