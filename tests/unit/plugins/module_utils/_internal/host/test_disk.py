@@ -57,7 +57,7 @@ def test_a_replica_that_cannot_be_stopped_does_not_keep_others_running(
     monkeypatch.setattr(disk, "_running_replicas", lambda *_given: running)
     monkeypatch.setattr(disk, "_uses", lambda *_given: ([], ["Something is not known."]))
     monkeypatch.setattr(disk, "to_stop", lambda *_given: dict.fromkeys(running, "Too much."))
-    engine: Any = SimpleNamespace(details=lambda: {"root": str(tmp_path)})
+    engine: Any = SimpleNamespace(info=lambda: SimpleNamespace(root=str(tmp_path)))
     state: Any = SimpleNamespace(root=tmp_path)
     space = dict.fromkeys(("size", "free", "files", "files_free"), 10**12)
     done, problems = disk.enforce_limits(engine, state, check_mode, lambda _place: space)

@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import RUNTIME
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    read_container,
+    read_info,
+    read_inspected,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import engine_runtime
 
 
@@ -22,26 +27,30 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     ],
 )
 def test_the_script_runs_the_default_runtime_as_it_was(plain: dict[str, Any], last: str) -> None:
-    engine: Any = SimpleNamespace(runtimes=lambda: {"runc": plain}, default_runtime=lambda: "runc")
+    engine: Any = SimpleNamespace(info=lambda: read_info({"Runtimes": {"runc": plain}, "DefaultRuntime": "runc"}, ""))
     assert engine_runtime._script(engine).splitlines()[-1] == last
 
 
 def test_a_runtime_without_a_program_is_named() -> None:
-    engine: Any = SimpleNamespace(runtimes=lambda: {"shim": {}}, default_runtime=lambda: "shim")
+    engine: Any = SimpleNamespace(info=lambda: read_info({"Runtimes": {"shim": {}}, "DefaultRuntime": "shim"}, ""))
     with pytest.raises(engine_runtime.RuntimeEntryError, match="'shim' is not a program"):
         engine_runtime._script(engine)
 
 
 def test_containers_that_the_lost_entry_starts_are_named() -> None:
-    made = {"a": RUNTIME, "b": "runc"}
+    made, runtimes = {"a": RUNTIME, "b": "runc"}, dict[str, Any]()
+
+    def inspect(name: str) -> Any:
+        return read_inspected({"HostConfig": {"Runtime": made[name]}}) if name in made else None
+
     engine: Any = SimpleNamespace(
-        runtimes=dict,
-        session_containers=lambda: [{"Id": name} for name in (*made, "gone")],
-        inspect=lambda name: {"Name": f"/{name}", "HostConfig": {"Runtime": made[name]}} if name in made else None,
+        info=lambda: read_info({"Runtimes": runtimes}, ""),
+        session_containers=lambda: [read_container({"Id": name, "Names": [f"/{name}"]}) for name in ("a", "b", "gone")],
+        inspect=inspect,
     )
     assert engine_runtime.lost(engine).endswith("by which these are started: a.")
-    made.clear()
+    runtimes[RUNTIME] = {}
     assert engine_runtime.lost(engine) == ""
-    engine.runtimes = lambda: {RUNTIME: {}}
-    made["a"] = RUNTIME
+    runtimes.clear()
+    made["a"] = "runc"
     assert engine_runtime.lost(engine) == ""

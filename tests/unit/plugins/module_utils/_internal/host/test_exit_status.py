@@ -8,6 +8,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    LABEL_REPLICA,
+    read_container,
+    read_inspected,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.exit_status import (
     read_failure,
     seconds_at,
@@ -51,12 +56,12 @@ def test_a_container_failed_by_itself_or_was_stopped_since_it_started(
 ) -> None:
     """What ended with the engine has not failed, and a reason to stop is that of one start."""
     monkeypatch.setattr(docker_engine, "engine_start", lambda: seconds_at("2026-11-25T10:00:00Z"))
-    engine: Any = SimpleNamespace(inspect=lambda _container: {"State": {"StartedAt": LATER, **state}})
+    engine: Any = SimpleNamespace(inspect=lambda _container: read_inspected({"State": {"StartedAt": LATER, **state}}))
     directory: Any = SimpleNamespace(
         read_stop=lambda _replica: {"started": "", "reason": "", **stop}, read_restarts=lambda _replica: 2
     )
-    entry = {"Id": "c1", "State": "exited", "Labels": {docker_engine.LABEL_REPLICA: "main1"}}
-    found = read_failure(engine, directory, entry, "h1")
+    entry = {"Id": "c1", "State": "exited", "Labels": {LABEL_REPLICA: "main1"}}
+    found = read_failure(engine, directory, read_container(entry), "h1")
     assert (found and (found.exit_code, found.oom_killed, found.stopped)) == wanted
     assert found is None or (found.replica, found.host, found.restarts) == ("main1", "h1", 2)
-    assert read_failure(engine, directory, {**entry, "State": "running"}, "h1") is None
+    assert read_failure(engine, directory, read_container({**entry, "State": "running"}), "h1") is None

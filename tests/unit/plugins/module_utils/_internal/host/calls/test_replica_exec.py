@@ -13,6 +13,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Engine,
     EngineError,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    read_container,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.replica_exec import (
     Execute,
 )
@@ -46,7 +49,7 @@ def test_the_result_says_how_the_program_ended(
         return code, out, err
 
     engine = SimpleNamespace(
-        session_containers=lambda labels: [{"Id": "c1"}] if "main1" in labels.values() else [],
+        session_containers=lambda labels: [read_container({"Id": "c1"})] if "main1" in labels.values() else [],
         execute=execute,
     )
     monkeypatch.setattr(Engine, "connect", lambda: engine)

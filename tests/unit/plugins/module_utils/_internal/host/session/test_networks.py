@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    read_container,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import networks
 from ansible_collections.cluster_compute.session.tests.support.plans import context_of
 
@@ -37,7 +40,8 @@ def test_a_container_is_attached_again_where_it_is_not_as_planned(
         "egress": {"NetworkID": "2", "IPAddress": "172.17.0.2"},
         **changes,
     }
-    entry = {"NetworkSettings": {"Networks": {name: found for name, found in attached.items() if found is not None}}}
+    there = {name: found for name, found in attached.items() if found is not None}
+    entry = read_container({"NetworkSettings": {"Networks": there}})
     live = {"session": "1", "egress": "2"}
     assert networks._detached(context, entry, context.replicas[0], live, False) == wanted
     lost = networks._detached(context, entry, context.replicas[0], live, True)
