@@ -111,6 +111,23 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class MountRequest:
+    """A mount of a container to be created. source: a path of the host, or the name of a volume."""
+
+    source: str
+    target: str
+    read_only: bool
+    is_volume: bool = False
+
+    def body(self) -> dict[str, object]:
+        """Return the form for the engine (Docker Engine API, Mount)."""
+        kind = "volume" if self.is_volume else "bind"
+        made = {"Type": kind, "Source": self.source, "Target": self.target, "ReadOnly": self.read_only}
+        # Otherwise the first of many replicas would fill it from its image, including owner and mode.
+        return {**made, "VolumeOptions": {"NoCopy": True}} if self.is_volume else made
+
+
+@dataclass(frozen=True)
 class Attachment:
     """How a container is attached to a network. The engine chooses an address or a MAC that is None."""
 
@@ -427,11 +444,11 @@ class Engine:
             headers = self._registry_headers(what, reference, login)
             with self._ask(what, "POST", "/images/create", query, headers=headers) as response, _saying(what):
                 for event in response.events():
-                    if event.get("error"):
-                        # A pull can fail after it began well, and then the stream contains the error.
-                        raise ApiError(str(event["error"]))
-                    if event.get("status") == "Downloading":
-                        sizes[event["id"]] = int((event.get("progressDetail") or {}).get("total") or 0)
+                    # A pull can fail after it began well, and then the stream contains the error.
+                    if event.error:
+                        raise ApiError(event.error)
+                    if event.status == "Downloading":
+                        sizes[event.id] = event.total
         return sum(sizes.values())
 
     def _registry_headers(self, what: str, reference: str, login: Login | None) -> dict[str, str]:
@@ -476,9 +493,9 @@ class Engine:
         headers = {"Content-Type": "application/x-tar"}
         with self._ask(what, "POST", "/images/load", body=archive, headers=headers) as response, _saying(what):
             for event in response.events():
-                if event.get("error"):
-                    raise ApiError(str(event["error"]).strip())
-                match = _LOADED.search(event.get("stream") or "")
+                if event.error:
+                    raise ApiError(event.error.strip())
+                match = _LOADED.search(event.stream)
                 if match is not None:
                     found.append(match.group(1))
         return found
@@ -490,8 +507,8 @@ class Engine:
         headers = {"Content-Type": "application/x-tar"}
         with self._ask(what, "POST", "/images/create", query, [bytes(10240)], headers) as response, _saying(what):
             for event in response.events():
-                if event.get("error"):
-                    raise ApiError(str(event["error"]).strip())
+                if event.error:
+                    raise ApiError(event.error.strip())
 
     def tag_image(self, image: str, repository: str, tag: str) -> None:
         """Give the image with this id a name, which another image may have had."""

@@ -18,7 +18,7 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 from urllib.parse import quote, urlencode
 
 SOCKET = "/var/run/docker.sock"
@@ -93,6 +93,16 @@ class _Connection:
         """End the connection."""
         self.reader.close()
         self.socket.close()
+
+
+class Event(NamedTuple):
+    """A message about an image that is pulled or loaded. total: the bytes of what it is about."""
+
+    error: str = ""
+    status: str = ""
+    id: str = ""
+    stream: str = ""
+    total: int = 0
 
 
 class Response:
@@ -211,7 +221,7 @@ class Response:
         except ValueError as error:
             raise ApiError(f"its answer is not JSON: {error}") from error
 
-    def events(self) -> Iterator[dict[str, Any]]:
+    def events(self) -> Iterator[Event]:
         """Yield the objects of a body that is JSON line by line, as they come."""
         rest = b""
         for found in self.pieces():
@@ -243,11 +253,14 @@ def _number(text: str, base: int) -> int:
         raise ApiError("its answer is not in the form of HTTP") from error
 
 
-def _event(line: bytes) -> dict[str, Any]:
+def _event(line: bytes) -> Event:
     try:
-        return dict(json.loads(line))
-    except (ValueError, TypeError) as error:
-        raise ApiError(f"its answer is not JSON: {error}") from error
+        found = json.loads(line)
+        total = (found.get("progressDetail") or {}).get("total") or 0
+        error, status, of, stream = (str(found.get(key) or "") for key in ("error", "status", "id", "stream"))
+        return Event(error, status, of, stream, int(total))
+    except (ValueError, TypeError, AttributeError) as problem:
+        raise ApiError(f"its answer is not JSON: {problem}") from problem
 
 
 class Api:

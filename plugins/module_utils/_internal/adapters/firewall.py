@@ -264,7 +264,7 @@ def nft_remove(table: str) -> None:
     _run([NFT, "delete", "table", "inet", table])
 
 
-def _nft_json(argv: list[str]) -> list[dict[str, Any]]:
+def _nft_json(argv: list[str]) -> list[Any]:
     return list(json.loads(_run([NFT, "-j", *argv]))["nftables"])
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from ..core.model import claims
 from ..core.model.claims import Allocatable, Claim, ClaimAnswer, InvalidLedger, NewerLedger, Reservation
@@ -68,6 +68,14 @@ def refused_change(claim: Claim, reasons: Iterable[str]) -> str:
 def key_of(state_directory: str) -> str:
     """Return a name for a state directory, for places that hold files of several."""
     return hashlib.sha256(os.path.abspath(state_directory).encode()).hexdigest()[:16]
+
+
+class _Removal(NamedTuple):
+    """When a name was torn down, by the run that replaces it, and the session that was admitted under it since."""
+
+    when: float
+    by: str | None = None
+    admitted: str | None = None
 
 
 class LedgerFile:
@@ -225,10 +233,10 @@ class LedgerFile:
         """Remember that a name is torn down now, whatever this host has of it. lease_owner: a run that replaces it."""
         with self._remembered() as kept:
             now = self._clock()
-            kept[session_name] = [now, lease_owner, None]
-            for key in sorted(kept, key=lambda key: kept[key][0])[:-MOST_REMOVALS]:
+            kept[session_name] = _Removal(now, lease_owner)
+            for key in sorted(kept, key=lambda key: kept[key].when)[:-MOST_REMOVALS]:
                 del kept[key]
-            for key in [key for key in kept if kept[key][0] < now - REMOVAL_SECONDS]:
+            for key in [key for key in kept if kept[key].when < now - REMOVAL_SECONDS]:
                 del kept[key]
 
     def was_removed(self, name: str, session_id: str, looked: float | None, lease_owner: str | None) -> bool:
@@ -239,7 +247,7 @@ class LedgerFile:
         if looked is None or not self._removals.exists():
             return False
         with self._remembered() as kept:
-            when, by, admitted = kept.get(name, (0.0, None, None))
+            when, by, admitted = kept.get(name, _Removal(0.0))
         return bool(when > looked and (by is None or by != lease_owner) and admitted != session_id)
 
     def admit(self, name: str, session_id: str) -> None:
@@ -247,10 +255,10 @@ class LedgerFile:
         if self._removals.exists():
             with self._remembered() as kept:
                 if name in kept:
-                    kept[name][2] = session_id
+                    kept[name] = kept[name]._replace(admitted=session_id)
 
     @contextmanager
-    def _remembered(self) -> Iterator[dict[str, Any]]:
+    def _remembered(self) -> Iterator[dict[str, _Removal]]:
         """Yield when each name was torn down, by which run, and what was admitted since; store what has changed."""
         with os.fdopen(os.open(self._removals, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
             _lock(file.fileno(), self._removals)
@@ -299,11 +307,10 @@ class LedgerFile:
             os.close(descriptor)
 
 
-def _removals_in(text: str) -> dict[str, Any]:
+def _removals_in(text: str) -> dict[str, _Removal]:
     """Return the remembered teardowns; a truncated file contains none."""
-    with suppress(ValueError):
-        found = json.loads(text)
-        return found if isinstance(found, dict) else {}
+    with suppress(ValueError, TypeError, AttributeError):
+        return {name: _Removal(*removal) for name, removal in json.loads(text).items()}
     return {}
 
 

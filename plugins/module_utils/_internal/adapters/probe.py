@@ -30,7 +30,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from ..core.values.errors import SessionError
 from . import background, image_stream, link
@@ -99,6 +98,23 @@ class Tunnel:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """A connection to another host. problem: empty if it worked. mtu: of the path, where the kernel reports it."""
+
+    problem: str
+    mtu: int | None = None
+
+
+@dataclass(frozen=True)
+class Started:
+    """The process in the background, and the ports that it listens on: port (TCP) and udp (0 for none)."""
+
+    server: dict[str, int]
+    port: int
+    udp: int
+
+
+@dataclass(frozen=True)
 class _Channels:
     """The sockets of the process in the host's network: for other hosts, for the host's root, and for plain packets."""
 
@@ -119,8 +135,8 @@ def start(
     encrypted: tuple[int, int] | None,
     token: str,
     at_end: Callable[[], object],
-) -> dict[str, Any]:
-    """Start the process; return what identifies it, and the ports that it listens on: port (TCP) and udp.
+) -> Started:
+    """Start the process.
 
     own: this host. ports: the first and the last TCP port to try. encrypted: the UDP ports of encrypted sessions, if
     these are to be tested. at_end: what the process does last, in the network of the host. Raises ProbeError, and
@@ -160,7 +176,7 @@ def start(
         raise ProbeError(str(error)) from error
     finally:
         to_child.close()
-    return {"server": server, "port": tcp, "udp": udp}
+    return Started(server, tcp, udp)
 
 
 def _plain(address: str, first: int, last: int, vrf: str = "") -> socket.socket:
@@ -487,30 +503,30 @@ class Tries:
                     high[address] = middle[address]
 
 
-def try_ports(targets: Mapping[str, int], own: str, token: str) -> dict[str, dict[str, Any]]:
-    """Connect to the TCP port of each address; return what went wrong, or nothing, and the MTU of the path.
+def try_ports(targets: Mapping[str, int], own: str, token: str) -> dict[str, Attempt]:
+    """Connect to the TCP port of each address.
 
     The connection carries more than fits into one packet, so the kernel has learned what a router on the way carries.
     """
     vrf = link.vrf_of(own)
 
-    def attempt(target: tuple[str, int]) -> dict[str, Any]:
+    def attempt(target: tuple[str, int]) -> Attempt:
         try:
             with _connected(target, own, vrf, token, _CHECK) as connection:
                 connection.sendall(bytes(BULK))
                 _read(connection, 1)
                 plain = ":" not in target[0]
                 mtu = connection.getsockopt(socket.IPPROTO_IP, _IP_MTU) if plain else None
-                return {"problem": "", "mtu": mtu}
+                return Attempt("", mtu)
         except (OSError, ProbeError) as error:
             why = "no answer" if isinstance(error, socket.timeout) else getattr(error, "strerror", None) or str(error)
-            return {"problem": str(why), "mtu": None}
+            return Attempt(str(why))
 
     with ThreadPoolExecutor(PARALLEL) as pool:
         return dict(zip(targets, pool.map(attempt, targets.items())))
 
 
-def measure(target: tuple[str, int], own: str, token: str, seconds: float, size: int) -> dict[str, Any]:
+def measure(target: tuple[str, int], own: str, token: str, seconds: float, size: int) -> dict[str, float]:
     """Measure the path to one host and back: the median round trip in seconds, bits a second there and back.
 
     seconds, size: the most that one direction may take. Raises ProbeError.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from ..core.model.health import Suspicion
 from .ledger import REMOVALS, key_of
@@ -26,6 +26,12 @@ def _boot_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+class _Note(NamedTuple):
+    reason: str
+    since: float
+    hangs: bool
+
+
 class SuspicionFile:
     """One host's note of its last failure."""
 
@@ -36,36 +42,36 @@ class SuspicionFile:
     def read(self) -> Suspicion | None:
         """Return why this host is suspect, and for how long; None if it is not. A damaged note counts as none."""
         found = self._note()
-        return None if found is None else Suspicion(str(found["reason"]), found["left"])
+        return None if found is None else Suspicion(found.reason, round(found.since + SECONDS - self._clock()))
 
     def hangs(self) -> bool:
         """Tell whether something of this host did not answer at its last call, so that it gets less time now."""
         found = self._note()
-        return found is not None and found.get("hangs") is True
+        return found is not None and found.hangs
 
     def remember(self, reason: str, hangs: bool = False) -> None:
         """Make this host suspect from now on. A note that cannot be written is skipped: it must not hide the failure.
 
         hangs: whether something of this host did not answer.
         """
-        self._write({"reason": reason.strip()[:LONGEST_REASON], "since": self._clock(), "hangs": hangs})
+        self._write(_Note(reason.strip()[:LONGEST_REASON], self._clock(), hangs))
 
     def answers_again(self) -> None:
         """Give calls their full time again; the host stays suspect for as long as it was to be."""
         if (found := self._note()) is not None:
-            self._write({"reason": found["reason"], "since": found["since"], "hangs": False})
+            self._write(found._replace(hangs=False))
 
-    def _note(self) -> dict[str, Any] | None:
+    def _note(self) -> _Note | None:
         try:
             found = json.loads(self.path.read_text(encoding="utf-8", errors="replace"))
-            left = round(found["since"] + SECONDS - self._clock())
-            return {**found, "reason": found["reason"], "left": left} if 0 < left <= SECONDS else None
+            note = _Note(str(found["reason"]), found["since"], found.get("hangs") is True)
+            return note if 0 < round(note.since + SECONDS - self._clock()) <= SECONDS else None
         except (OSError, ValueError, LookupError, TypeError, OverflowError):
             return None
 
-    def _write(self, content: dict[str, Any]) -> None:
+    def _write(self, note: _Note) -> None:
         with suppress(OSError):
-            write_file(self.path, json.dumps(content) + "\n", mode=0o600)
+            write_file(self.path, json.dumps(note._asdict()) + "\n", mode=0o600)
 
     def forget(self) -> bool:
         """Trust the host again; return whether it was suspect."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..adapters import engine_objects, folders
 from ..adapters.bounded import bounded
-from ..adapters.engine import Engine
+from ..adapters.engine import Engine, MountRequest
 from ..adapters.folders import FolderError
 from ..adapters.state import SessionDirectory
 from ..core.model.decode import decode
@@ -274,24 +274,12 @@ class SessionData:
             self.directory.write_made({**made, kind: sorted(set(names)), "roots": self.roots})
 
 
-def mount_entries(session_id: str, mounts: Iterable[Mount]) -> list[dict[str, Any]]:
-    """Return the mounts of a plan in the engine's format (Docker Engine API, Mount)."""
+def mount_requests(session_id: str, mounts: Iterable[Mount]) -> list[MountRequest]:
+    """Return the mounts of a plan as the engine takes them."""
     return [
-        {
-            "Type": "bind",
-            "Source": folders.bind_mount_path(session_id, number),
-            "Target": mount.target,
-            "ReadOnly": mount.read_only,
-        }
-        if mount.source is not None
-        else {
-            "Type": "volume",
-            "Source": mount.volume,
-            "Target": mount.target,
-            "ReadOnly": mount.read_only,
-            # Otherwise the first of many replicas would fill it from its image, including owner and mode.
-            "VolumeOptions": {"NoCopy": True},
-        }
+        MountRequest(str(mount.volume), mount.target, mount.read_only, is_volume=True)
+        if mount.source is None
+        else MountRequest(folders.bind_mount_path(session_id, number), mount.target, mount.read_only)
         for number, mount in enumerate(mounts)
     ]
 

@@ -232,7 +232,7 @@ def listen(
     except BaseException:
         remove()
         raise
-    return {**started, "wrote": [source for source in wrote if source not in problems], "problems": problems}
+    return {**vars(started), "wrote": [source for source in wrote if source not in problems], "problems": problems}
 
 
 def _put_rules(own: Peer, peers: Sequence[Peer], settings: Mapping[str, Any]) -> None:
@@ -285,7 +285,9 @@ def reach(
         for source in storage
     }
     return {
-        "peers": {str(peer.number): tcp_results[peer.endpoint] for peer in peers if peer.endpoint in tcp_results},
+        "peers": {
+            str(peer.number): encode(tcp_results[peer.endpoint]) for peer in peers if peer.endpoint in tcp_results
+        },
         "shared": found,
     }
 

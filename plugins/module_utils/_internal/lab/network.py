@@ -16,7 +16,7 @@ from .names import LINK_PREFIX, HostNames, Lab, hardware_address
 from .system import LabError, locked, run
 
 
-def _json(argv: list[str]) -> list[dict[str, Any]]:
+def _json(argv: list[str]) -> list[Any]:
     done = run(argv, check=False)
     if done.returncode != 0 or not done.stdout.strip():
         return []

@@ -10,12 +10,13 @@ import json
 import os
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...adapters import engine as docker_engine
 from ...adapters import engine_objects
-from ...adapters.engine import RUNTIME, Engine, EngineError
+from ...adapters.engine import RUNTIME, Engine, EngineError, MountRequest
 from ...adapters.engine_objects import Container
 from ...adapters.state import PublicKeys
 from ...core.model.decode import encode
@@ -28,7 +29,7 @@ from ...core.values.errors import show
 from ...core.values.paths import is_below
 from ...core.values.resources import PINNED, is_cdi_name, is_device_path, is_nvidia_uuid
 from .. import disk, labels
-from ..data import mount_entries
+from ..data import mount_requests
 from ..exit_status import read_failure
 from ..steps import Stage, Step
 from .context import Context, digest
@@ -51,7 +52,7 @@ NO_VOLUMES = (accounts.PASSWD, accounts.SHADOW, "/proc", "/dev")
 SHOWN = ("image", "address", "resources", "command", "ports", "mounts")
 """What a diff shows of a new replica."""
 
-LIMITS: dict[str, Any] = {
+LIMITS = {
     "CapDrop": ["ALL"],
     # A program that runs as the image's user never becomes more by a setuid file (prctl(2), PR_SET_NO_NEW_PRIVS).
     "SecurityOpt": ["no-new-privileges:true"],
@@ -345,7 +346,7 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
     for port in replica.ports:
         published = {"HostIp": port.host_ip, "HostPort": str(port.host_port)}
         bindings.setdefault(f"{port.container_port}/{port.protocol}", []).append(published)
-    body: dict[str, Any] = {
+    return {
         "Hostname": replica.name,
         "Image": context.image_of(replica),
         "Env": [f"{name}={value}" for name, value in values.items()],
@@ -363,7 +364,8 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
         "ExposedPorts": {port: {} for port in bindings},
         "HostConfig": {
             "Init": not replica.own_init,
-            **_runtime(context),
+            # It makes the session's address the first one.
+            "Runtime": RUNTIME if has_entry(context) else "",
             # A quota, not NanoCpus: the engine refuses NanoCpus above the cores it sees, although a site may
             # declare more (or a share of) them for the host.
             "CpuPeriod": docker_engine.CPU_PERIOD,
@@ -371,21 +373,18 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
             "Memory": resources.memory,
             "MemorySwap": resources.memory,
             "ShmSize": resources.shm_size,
-            "Mounts": _mounts(context, replica),
+            "Mounts": [mount.body() for mount in _mounts(context, replica)],
             "PortBindings": bindings,
             "RestartPolicy": {"Name": "no"},
             **LIMITS,
             "CapAdd": [*DEFAULT_CAPABILITIES, *replica.capabilities],
             "Ulimits": _ulimits(replica),
             **_devices(replica),
-            **_disk(context, replica),
+            "StorageOpt": _disk(context, replica),
         },
+        "Entrypoint": None if replica.entrypoint is None else list(replica.entrypoint),
+        "Cmd": None if replica.command is None else list(replica.command),
     }
-    if replica.entrypoint is not None:
-        body["Entrypoint"] = list(replica.entrypoint)
-    if replica.command is not None:
-        body["Cmd"] = list(replica.command)
-    return body
 
 
 def _record_label(context: Context, replica: Replica) -> dict[str, str]:
@@ -395,39 +394,32 @@ def _record_label(context: Context, replica: Replica) -> dict[str, str]:
     return labels.record_labels(context.state, context.record) if came[:1] == [replica.name] else {}
 
 
-def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
+def _mounts(context: Context, replica: Replica) -> list[MountRequest]:
     folder = context.directory.replica(replica.name)
-    own = [(str(folder), MOUNT, True)]
+    mounts = [MountRequest(str(folder), MOUNT, read_only=True)]
     if context.network is not None:
-        own.append((str(context.directory.hosts_file(replica.name)), "/etc/hosts", False))
+        mounts.append(MountRequest(str(context.directory.hosts_file(replica.name)), "/etc/hosts", read_only=False))
     if context.has_ssh:
-        own += [
-            (str(folder / "ssh/ssh_config"), places.SSH_CLIENT_FRAGMENT, True),
-            (str(folder / "profile"), places.PROFILE, True),
-            (places.RUNTIME_ON_HOST, places.RUNTIME, True),
+        mounts += [
+            MountRequest(str(folder / "ssh/ssh_config"), places.SSH_CLIENT_FRAGMENT, read_only=True),
+            MountRequest(str(folder / "profile"), places.PROFILE, read_only=True),
+            MountRequest(places.RUNTIME_ON_HOST, places.RUNTIME, read_only=True),
         ]
-    mounts = [
-        {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only} for source, target, read_only in own
-    ] + mount_entries(context.session.id, replica.mounts)
+    mounts += mount_requests(context.session.id, replica.mounts)
     if not context.has_ssh:
         return mounts
-    targets = places_in_image(context, replica, (entry["Target"] for entry in mounts if entry["Target"] != MOUNT))
-    return [{**entry, "Target": targets.get(entry["Target"], entry["Target"])} for entry in mounts]
+    targets = places_in_image(context, replica, (mount.target for mount in mounts if mount.target != MOUNT))
+    return [replace(mount, target=targets.get(mount.target, mount.target)) for mount in mounts]
 
 
-def _runtime(context: Context) -> dict[str, Any]:
-    """Return the engine's settings for the runtime that makes the session's address the first one, if it exists."""
-    return {"Runtime": RUNTIME} if has_entry(context) else {}
-
-
-def _disk(context: Context, replica: Replica) -> dict[str, Any]:
+def _disk(context: Context, replica: Replica) -> dict[str, str]:
     """Return the engine's disk limit if it supports one. Otherwise `host.disk` checks the disk."""
     if replica.disk_size is None or not context.once("engine limits disk", lambda: disk.is_limited(context.engine)):
         return {}
-    return {"StorageOpt": {"size": str(replica.disk_size)}}
+    return {"size": str(replica.disk_size)}
 
 
-def _ulimits(replica: Replica) -> list[dict[str, Any]]:
+def _ulimits(replica: Replica) -> list[dict[str, object]]:
     """Return the limits of each process of a replica that differ from the engine's (Docker Engine API, Resources)."""
     limit = replica.memlock
     return [] if limit is None else [{"Name": "memlock", "Soft": limit, "Hard": limit}]
@@ -438,17 +430,14 @@ def _devices(replica: Replica) -> dict[str, Any]:
     names = [name for kind, names_of_kind in replica.devices.items() if kind != PINNED for name in names_of_kind]
     # Accelerators may share a device file, as AMD's share /dev/kfd.
     paths = dict.fromkeys(path for name in names if is_device_path(name) for path in name.split("+"))
-    requests: list[dict[str, Any]] = [
-        {"Driver": "nvidia", "DeviceIDs": [*filter(is_nvidia_uuid, names)], "Capabilities": [["gpu"]]},
-        {"Driver": "cdi", "DeviceIDs": [*filter(is_cdi_name, names)]},
-    ]
-    resources: dict[str, Any] = {}
-    if paths:
-        resources["Devices"] = [
-            {"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths
-        ]
-    if PINNED in replica.devices:
-        resources["CpusetCpus"] = ",".join(replica.devices[PINNED])
-        resources["CpusetMems"] = ",".join(map(str, replica.memory_nodes))
-    resources["DeviceRequests"] = [request for request in requests if request["DeviceIDs"]]
-    return resources
+    nvidia, cdi = [*filter(is_nvidia_uuid, names)], [*filter(is_cdi_name, names)]
+    is_pinned = PINNED in replica.devices
+    return {
+        "Devices": [{"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths],
+        "DeviceRequests": [
+            *([{"Driver": "nvidia", "DeviceIDs": nvidia, "Capabilities": [["gpu"]]}] if nvidia else ()),
+            *([{"Driver": "cdi", "DeviceIDs": cdi}] if cdi else ()),
+        ],
+        "CpusetCpus": ",".join(replica.devices.get(PINNED, ())),
+        "CpusetMems": ",".join(map(str, replica.memory_nodes)) if is_pinned else "",
+    }

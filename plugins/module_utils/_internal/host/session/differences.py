@@ -31,7 +31,7 @@ def differences(made: Options, planned: Options) -> list[str]:
         if read(has) != read(wants):
             found.append(_both(name, read(has), read(wants), form))
     for name, key in (("command", "Cmd"), ("entrypoint", "Entrypoint")):
-        if key in planned and list(settings.get(key) or ()) != planned[key]:
+        if planned.get(key) is not None and list(settings.get(key) or ()) != planned[key]:
             found.append(name)
     unset = set(planned["Env"]) - set(settings.get("Env") or ())
     if unset:

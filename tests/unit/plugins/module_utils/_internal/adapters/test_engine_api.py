@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_api import (
     Api,
     ApiError,
+    Event,
     in_path,
 )
 from ansible_collections.cluster_compute.session.tests.support.adapters.engine_server import (
@@ -240,7 +241,7 @@ def test_an_engine_that_may_take_longer(server: EngineServer, api: Api) -> None:
 def test_events_come_line_by_line(server: EngineServer, api: Api) -> None:
     server.raw("GET /x", chunked(b'{"id": 1}\r\n{"i', b'd": 2}\r\n\r\n', b'{"id": 3}'))
     with api.ask("GET", "/x") as answer:
-        assert list(answer.events()) == [{"id": 1}, {"id": 2}, {"id": 3}]
+        assert list(answer.events()) == [Event(id="1"), Event(id="2"), Event(id="3")]
     server.raw("GET /x", chunked(b"[1]\r\n"))
     with api.ask("GET", "/x") as answer, pytest.raises(ApiError, match=r"^its answer is not JSON"):
         list(answer.events())
@@ -249,7 +250,7 @@ def test_events_come_line_by_line(server: EngineServer, api: Api) -> None:
 def test_an_event_is_told_when_it_comes(server: EngineServer, api: Api) -> None:
     server.raw("GET /x", chunked(b'{"id": 1}\n')[:-5], end=False)
     with api.ask("GET", "/x") as answer:
-        assert next(answer.events()) == {"id": 1}
+        assert next(answer.events()) == Event(id="1")
 
 
 @pytest.mark.parametrize(

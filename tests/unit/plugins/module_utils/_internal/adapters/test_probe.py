@@ -98,12 +98,12 @@ def test_what_was_heard_is_told_once_and_then_it_ends(process: probe._Process) -
 def test_connections_are_for_those_who_know_the_token(process: probe._Process) -> None:
     port = int(process.listener.getsockname()[1])
     good = probe.try_ports({LOCAL: port}, LOCAL, TOKEN)[LOCAL]
-    assert good["problem"] == ""
-    assert good["mtu"] > 1500
-    assert probe.try_ports({LOCAL: port}, LOCAL, "x" * 64)[LOCAL]["problem"]
+    assert good.problem == ""
+    assert (good.mtu or 0) > 1500
+    assert probe.try_ports({LOCAL: port}, LOCAL, "x" * 64)[LOCAL].problem
     process.peers = set()
-    assert probe.try_ports({LOCAL: port}, LOCAL, TOKEN)[LOCAL]["problem"]
-    assert probe.try_ports({LOCAL: 1}, LOCAL, TOKEN)[LOCAL] == {"problem": "Connection refused", "mtu": None}
+    assert probe.try_ports({LOCAL: port}, LOCAL, TOKEN)[LOCAL].problem
+    assert probe.try_ports({LOCAL: 1}, LOCAL, TOKEN)[LOCAL] == probe.Attempt("Connection refused")
 
 
 def test_a_measurement_is_bounded_in_time_and_in_bytes(process: probe._Process) -> None:

@@ -14,6 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     _ulimits,
 )
 
+NO_DEVICES = {"Devices": [], "DeviceRequests": [], "CpusetCpus": "", "CpusetMems": ""}
 UUID = "GPU-c7b57be0-94ff-d352-a59b-d0ee00aeed43"
 
 
@@ -43,17 +44,18 @@ def test_device_files_are_handed_over_by_name_and_each_once() -> None:
 def test_detected_cards_are_asked_for_by_their_own_names() -> None:
     settings = _devices(replica(gpu=(UUID,), card=("example.com/card=zero",)))
     assert settings == {
+        **NO_DEVICES,
         "DeviceRequests": [
             {"Driver": "nvidia", "DeviceIDs": [UUID], "Capabilities": [["gpu"]]},
             {"Driver": "cdi", "DeviceIDs": ["example.com/card=zero"]},
-        ]
+        ],
     }
 
 
 def test_pinned_cpus_bring_the_memory_of_their_nodes() -> None:
     settings = _devices(replica((0, 1), **{PINNED: ("0", "4")}))
     assert (settings["CpusetCpus"], settings["CpusetMems"]) == ("0,4", "0,1")
-    assert _devices(replica()) == {"DeviceRequests": []}
+    assert _devices(replica()) == NO_DEVICES
 
 
 def test_a_limit_of_locked_memory_is_soft_and_hard() -> None:

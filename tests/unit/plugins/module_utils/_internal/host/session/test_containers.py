@@ -17,7 +17,7 @@ from ansible_collections.cluster_compute.session.tests.support.plans import cont
 
 @pytest.mark.parametrize(
     ("size", "limits", "wanted"),
-    [(None, True, {}), (10**9, False, {}), (10**9, True, {"StorageOpt": {"size": "1000000000"}})],
+    [(None, True, {}), (10**9, False, {}), (10**9, True, {"size": "1000000000"})],
 )
 def test_the_engine_limits_the_disk_of_a_replica_if_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int | None, limits: bool, wanted: dict[str, Any]
