@@ -111,7 +111,7 @@ class Launch:
             min_size=min_size,
             displaced=dict(displaced or {}),
             known_unreachable=list(unreachable),
-            waits=encode(waits),
+            waits=waits,
         )
         self.state: State = begun(launch, list(self.hosts), self.now, request=given, **options)
         self.steps: list[str] = []

@@ -14,6 +14,7 @@ from ..values.parse import Reader, converted, is_given, numbers_as_text, parse_b
 from ..values.resources import parse_cpus, parse_memory
 from .decode import decode_known
 from .output import JobRequest, LogsRequest
+from .record import Record
 
 PARSE = "parse"
 """Key of a field's metadata: a function that reads the field from the variable's name and its value."""
@@ -81,7 +82,7 @@ class Wanted:
     replaces: bool = False
     displaced: dict[str, str] = field(default_factory=dict)
     without_retired: bool = False
-    waits: Optional[dict[str, Any]] = None
+    waits: Optional[Record] = None
     changes: str = ""
     known_unreachable: list[str] = field(default_factory=list)
     silent_registries: dict[str, list[str]] = field(default_factory=dict)

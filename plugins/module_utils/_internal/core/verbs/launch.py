@@ -41,7 +41,6 @@ from typing import Any
 
 from ..model.given import LaunchGiven, Wanted, read_given
 from ..model.launch_state import LaunchState
-from ..model.record import read_record
 from ..model.request import Request
 from ..rules.images import REGISTRIES, parse_registries
 from ..show.launch import PLACED, Artifact, artifact, table_of
@@ -129,7 +128,7 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -> S
         known_unreachable=wanted.known_unreachable,
         wait_until=outside.now + wanted.wait_seconds,
         silent_registries=wanted.silent_registries,
-        waits=read_record(wanted.waits) if wanted.waits else None,
+        waits=wanted.waits,
         displaced=wanted.displaced,
         avoid=sorted(set(wanted.displaced.values())),
         changes=wanted.changes,

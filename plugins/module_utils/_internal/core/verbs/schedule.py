@@ -162,7 +162,7 @@ def _launch_of(request: Request, record: Record) -> Wanted:
     if record.growth is not None:
         grown = Request.from_dict(record.growth.request)
         return launch_request(grown, record.owner, record.shared_with, changes=record.id)
-    return launch_request(request, record.owner, record.shared_with, waits=encode(record))
+    return launch_request(request, record.owner, record.shared_with, waits=record)
 
 
 def _request_of(record: Record, problems: list[str]) -> Request | None:
