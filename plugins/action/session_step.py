@@ -14,7 +14,7 @@ import hmac
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,46 +78,45 @@ class ImagesCall(HostAction):
         state = given.get("state")
         try:
             if state in ("resolved", "pulled"):
-                given["logins"] = json.dumps(self._logins(given, task_vars))
+                references = [*given.get("images", ()), *(pull["digest"] for pull in given.get("pulls", ()))]
+                given["logins"] = json.dumps(self._logins(references, task_vars.get(REGISTRIES)))
+            if state in WITH_SECRET:
+                transfer = given["transfer"]
+                both = f"{transfer['sender']} {transfer['receiver']} {transfer['image']}"
+                given["token"] = hmac.new(secret.encode(), both.encode(), hashlib.sha256).hexdigest()
+            if state == "loaded" and not self._task.check_mode:
+                self._get_ready(self._python(task_vars))
+                given["archive"] = self._bring(str(given["archive"]), seconds_for("session_images", given))
         except CoreError as error:
             return {"failed": True, "msg": str(error)}
-        if state in WITH_SECRET:
-            transfer = given["transfer"]
-            both = f"{transfer['sender']} {transfer['receiver']} {transfer['image']}"
-            given["token"] = hmac.new(secret.encode(), both.encode(), hashlib.sha256).hexdigest()
-        if state == "loaded" and not self._task.check_mode:
-            self._get_ready(self._python(task_vars))
-            problem = self._bring(given)
-            if problem:
-                return {"failed": True, "msg": problem}
         self._task.args = given
         return super().run(tmp, task_vars)
 
-    def _logins(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, dict[str, str]]:
-        """Return the logins of the registries that are used now. Raises InvalidInput."""
-        known = parse_registries(reader(self._templar)(task_vars.get(REGISTRIES)))
-        references = [*given.get("images", ()), *(pull["digest"] for pull in given.get("pulls", ()))]
+    def _logins(self, references: Iterable[str], registries: object) -> dict[str, dict[str, str]]:
+        """Return the logins of the registries that are used now. registries: of the site. Raises InvalidInput."""
+        known = parse_registries(reader(self._templar)(registries))
         return {name: known[name] for name in sorted(set(map(registry_of, references))) if name in known}
 
-    def _bring(self, given: dict[str, Any]) -> str:
-        """Copy the archive into the directory that Ansible removes after the module. Return why that failed."""
-        path = str(given["archive"])
+    def _bring(self, path: str, seconds: float) -> str:
+        """Copy the archive into the directory that Ansible removes after the module, and return its path there.
+
+        seconds: how long that may take. Raises CoreError.
+        """
         if not os.path.isfile(path):
-            return f"session_image_archive is {path!r}: The controller has no such file any more."
+            raise CoreError(f"session_image_archive is {path!r}: The controller has no such file any more.")
         with self._waiting(ANSWER_SECONDS):
             self._make_tmp_path()
         folder = self._connection._shell.tmpdir
-        there = self._connection._shell.join_path(folder, "images.tar")
+        there = str(self._connection._shell.join_path(folder, "images.tar"))
         try:
-            with self._waiting(seconds_for("session_images", given), folder):
+            with self._waiting(seconds, folder):
                 self._transfer_file(path, there)
                 self._fixup_perms2((folder, there))
         except AnsibleConnectionFailure:
             raise
         except AnsibleError as error:
-            return f"The archive {path} could not be copied to this host: {error}"
-        given["archive"] = there
-        return ""
+            raise CoreError(f"The archive {path} could not be copied to this host: {error}") from error
+        return there
 
 
 class WatchCall(HostAction):
