@@ -25,7 +25,7 @@ class Login:
     """A session that can be logged in to. public_keys, users: of its replicas by name, as far as hosts tell."""
 
     plan: Plan
-    public_keys: dict[str, Any]
+    public_keys: Mapping[str, Mapping[str, str | None]]
     users: dict[str, str]
 
 

@@ -50,7 +50,7 @@ def hosts() -> dict[str, Any]:
     (session,) = launched.hosts["h1"]["public_keys"]
     answers = {}
     for replica, host in HOME.items():
-        known = {name: f"{name} as {host} knows it" for name in HOME}
+        known = {name: {"host": f"{name} as {host} knows it"} for name in HOME}
         container = {**CONTAINER, "name": f"train-{replica}", "session_id": session, "replica": replica}
         answers[host] = {
             **launched.hosts[host],
@@ -69,10 +69,10 @@ def find(hosts: dict[str, Any], away: str = "") -> Login:
 
 def test_a_host_is_right_about_its_own_replicas(hosts: dict[str, Any]) -> None:
     found = find(hosts)
-    assert found.public_keys == {name: f"{name} as {host} knows it" for name, host in HOME.items()}
+    assert found.public_keys == {name: {"host": f"{name} as {host} knows it"} for name, host in HOME.items()}
     assert found.users == {name: f"user of {name}" for name in HOME}
     found = find(hosts, away="h3")
-    assert found.public_keys["sub2"] == "sub2 as h2 knows it"
+    assert found.public_keys["sub2"] == {"host": "sub2 as h2 knows it"}
     assert found.users == {name: f"user of {name}" for name in ("main1", "sub1")}
 
 
