@@ -14,10 +14,13 @@ import shlex
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_app import (
+    OpenedApp,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import decode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import (
     answer,
     page,
-    read_way,
     tunnel,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.owner_files import write_for_owner
@@ -31,23 +34,24 @@ class ActionModule(HostAction):
         own = {name: str(self._task.args.pop(name, "") or "") for name in ("answer_file", "configuration")}
         self._play_context.no_log = True  # with -vvv, a connection shows the answer of a host
         result = super().run(tmp, task_vars)
-        opened = result.pop("opened", None)
-        if opened is None:
+        plain = result.pop("opened", None)
+        if plain is None:
             return result
-        way = read_way(opened["way"])
+        opened = decode(OpenedApp, plain, "The app")
+        way = opened.way
         result.update(command=list(way.command), without_token=way.without_token)
-        if "port" not in opened:  # check mode
+        if not opened.port:  # check mode
             return {**result, "lines": [f"It would be started: {shlex.join(way.command)}"]}
         path, configuration = (os.path.abspath(os.path.expanduser(text)) for text in own.values())
         try:
-            write_for_owner(path, answer(configuration, opened["port"], way, opened["token"]).encode())
+            write_for_owner(path, answer(configuration, opened.port, way, opened.token).encode())
         except OSError as error:
             return {**result, "failed": True, "msg": f"The app runs, but {path} cannot be written: {error.strerror}."}
-        shown = {"ssh": tunnel(configuration, opened["port"]), "url": page(opened["port"], way.url)}
+        shown = {"ssh": tunnel(configuration, opened.port), "url": page(opened.port, way.url)}
         hint = f"The token is in {path}, which is yours alone, beside both lines."
         if way.without_token:
             hint = (
                 "The app has no token. While the command runs, anyone who reaches that port of your machine can use it."
             )
-        found = {"port": opened["port"], "job": opened["job"], "answer_file": path}
+        found = {"port": opened.port, "job": opened.job, "answer_file": path}
         return {**result, **shown, **found, "lines": [*shown.values(), hint]}

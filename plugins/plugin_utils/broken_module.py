@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils._internal.core.model.answers import sentence
+from ..module_utils._internal.core.values.errors import sentence
 
 TRACEBACK = "Traceback (most recent call last)"
 

@@ -69,7 +69,7 @@ def ask(host: Host) -> Iterator[Asked]:
         defaults = {key: option.get("default") for key, option in ARGUMENTS[name]["argument_spec"].items()}
         place = {"state_directory": str(host.state.root)} if "state_directory" in defaults else {}
         given = json.loads(json.dumps({**defaults, **place, **given}))
-        return program.run_bounded(name, given, check_mode)
+        return dict(program.run_bounded(name, given, check_mode))
 
     yield call
     note(host).forget()

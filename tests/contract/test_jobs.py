@@ -236,7 +236,7 @@ def test_a_batch_command_that_is_to_begin_anew_is_stopped_and_what_it_wrote_set_
     assert running("sleep 8888")
     session.call("session_job", job=job.id, **stopped)
     (outcome,) = jobs.outcomes(kept(job))
-    assert (outcome["status"], outcome["requeue"], outcome["exit_code"]) == ("ENDED", True, 143)
+    assert (outcome.status, outcome.requeue, outcome.exit_code) == ("ENDED", True, 143)
     waits = advance(session.record, PENDING, "It is to move.", queue=QueueTicket(1), plan=None, hosts=())
     host.call("session_record", records=[encode(waits)], recorded=[session.id])
     assert "set aside output" in " ".join(session.remove(keep_record=True)["actions"])
@@ -261,8 +261,8 @@ def test_what_has_ended_by_itself_does_not_begin_anew_nor_what_was_stopped_for_g
         assert until(lambda: not running("sleep 8887 & echo begun; exit 5"))
     session.call("session_job", state="stopped", session_id=session.id, job=job.id, requeue=True)
     (outcome,) = jobs.outcomes(kept(job))
-    assert (outcome["status"], outcome["requeue"]) == ("ENDED", False)
-    assert outcome["exit_code"] == (143 if stopped_first else 5)
+    assert (outcome.status, outcome.requeue) == ("ENDED", False)
+    assert outcome.exit_code == (143 if stopped_first else 5)
     session.remove()
 
 

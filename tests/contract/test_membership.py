@@ -16,6 +16,9 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import OutputDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_repair import (
+    Repaired,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.membership import (
     QUESTION,
@@ -23,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import launch_steps, membership
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.repair import Repair, repair_host
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.repair import repair_host
 from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     ADDRESSES,
     CABLE,
@@ -76,7 +79,7 @@ def launch(host: Host, **request: Any) -> Session:
     return planned(host, **request).start()
 
 
-def alone(host: Host) -> Repair:
+def alone(host: Host) -> Repaired:
     """Repair this host as its own unit and timers do."""
     return repair_host(host.state, alone=True)
 
@@ -93,13 +96,13 @@ def test_what_others_were_given_goes_and_what_nobody_knows_of_stays(
     found = alone(host)
     assert "create firewall rules demo" in found.actions
     if policy == "replace":
-        assert found.held_back == {session.id}
+        assert found.held_back == [session.id]
         assert "main1 may run elsewhere by now" in found.problems[0]
         assert session.containers() == {}
         put_rules(peer, session.plan)
         found = alone(host)
     assert "create container demo-main1" in found.actions
-    assert (found.problems, found.held_back) == ([], set())
+    assert (found.problems, found.held_back) == ([], [])
     # Cut off while it runs: nobody answers, and nothing happens to it.
     pid = session.containers()["main1"]["State"]["Pid"]
     peer.run("ip", "link", "set", CABLE, "down")

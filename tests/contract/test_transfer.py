@@ -13,6 +13,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     EngineError,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import Container
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import (
+    plain_answer,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import Transfer
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import replica_transfer
@@ -27,7 +30,8 @@ def pair(shared_host: Host) -> Session:
 
 def transfer(session: Session, **given: Any) -> dict[str, Any]:
     # Its host's state has no part in it.
-    return replica_transfer.call(Transfer(**{"session_name": session.name, "size": 1, "seconds": 20, **given}), False)
+    wanted = Transfer(**{"session_name": session.name, "size": 1, "seconds": 20, **given})
+    return dict(plain_answer(replica_transfer.call(wanted, False)))
 
 
 @pytest.fixture

@@ -25,7 +25,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     StateDirectory,
     write_file,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import (
+    encode,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     RUNNING,
@@ -57,7 +59,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot, removal, steps, verify
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.facts import port_list
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.facts import sorted_ports
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.prepare import make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
@@ -133,7 +135,7 @@ class World:
                 "underlay": encode(link.underlay(UNDERLAY[host], link.details())),
                 "subnets": link.subnets(link.details()),
                 "vnis": link.vnis(link.details()),
-                "ports": port_list(link.listening_ports()),
+                "ports": encode(sorted_ports(link.listening_ports())),
                 "encryption": wireguard.problem(),
             },
         )

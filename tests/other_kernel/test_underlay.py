@@ -27,8 +27,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.questions import Echo, Question
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import (
+    plain_answer,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import read_call
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import (
+    encode,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     new_record,
     prepared,
@@ -50,7 +55,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import steps
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import host_preflight
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.facts import port_list
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.facts import sorted_ports
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session.context import Context
 from ansible_collections.cluster_compute.session.tests.support.host_facts import typed
@@ -138,7 +143,7 @@ def facts_of(end: End, host: str) -> dict[str, Any]:
         "underlay": encode(link.underlay(end.of(host), there)),
         "subnets": link.subnets(there),
         "vnis": link.vnis(there),
-        "ports": port_list(link.listening_ports()),
+        "ports": encode(sorted_ports(link.listening_ports())),
     }
 
 
@@ -303,7 +308,7 @@ def test_preflight_tries_the_way(end: End, hosts: None) -> None:
 
     def call(state: str, host: str, **more: Any) -> Mapping[str, Any]:
         arguments = {**known, **more, "state": state, "host": host}
-        return host_preflight.call(read_call("host_preflight", arguments), False)
+        return plain_answer(host_preflight.call(read_call("host_preflight", arguments), False))
 
     servers: dict[str, Any] = {host: {"server": {}} for host in HOSTS}
     try:

@@ -55,9 +55,21 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster import (
     state as cluster_state,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import read
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import (
+    Answer,
+    failed,
+    plain_answer,
+    read,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.host_info import (
+    LookAtHost,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_host import (
+    ProvenReplica,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import (
     PlannedSession,
     Replica,
@@ -72,7 +84,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     InvalidInput,
     SessionError,
-    failed,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import (
     job,
@@ -133,6 +144,8 @@ from ansible_collections.cluster_compute.session.tests.support.in_one_process im
 from ansible_collections.cluster_compute.session.tests.support.jobs_in_memory import Command, Jobs, run_in_memory
 from ansible_collections.cluster_compute.session.tests.support.small_steps import NOW, Killed, Steps, rest
 
+RECORDED = ("records", "public_keys", "damaged", "tombstones", "host_names")
+"""The facts that come from records."""
 LEASE, DEADLINE = 120, 600
 """Seconds for which a part is held until all have answered, and until the session has to run."""
 CODE: dict[str, Any] = {
@@ -318,6 +331,8 @@ class Host(Images, Jobs):
         references = {*images, *facts_of_host._pinned_images(session_name, records)}
         batches = facts_of_host._batches(state, records)
         in_full = {record.id for record in records if record.growth or state.session(record.id).expects_some}
+        wanted = LookAtHost(session_name, whole_records=whole_records)
+        recorded = facts_of_host._with_records(HostFacts(), state, records, wanted, in_full | {*batches})
         return facts(
             held=[held for held in ledger.read().values() if held.claim.replicas or held.claim.amends],
             number=self.number,
@@ -325,8 +340,8 @@ class Host(Images, Jobs):
             containers=containers,
             objects=objects,
             subnets=sorted(subnet for network in self.networks() for subnet in network.subnets),
-            images={reference: facts_of_host._image(cast(Engine, self), reference) for reference in references},
-            batches=batches,
+            images={reference: encode(facts_of_host._image(cast(Engine, self), reference)) for reference in references},
+            batches=encode(batches),
             clock=_clock().clock_gettime(0),
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             silent_peers={
@@ -337,13 +352,13 @@ class Host(Images, Jobs):
             identity=f"identity of {self.name}",
             names=[self.name],  # that of its preparation
             not_waiting=[record.id for record in records if facts_of_host._acts_on_loss(record)],
-            **facts_of_host._records(state, session_name, records, whole_records, in_full | {*batches}),
+            **{name: encode(getattr(recorded, name)) for name in RECORDED},
         )
 
     def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
         NOW.host, NOW.prepared = self, []
         rest()
-        hung = failed(Hung(f"{self.hangs} of {self.name}", 20))
+        hung = dict(plain_answer(failed(Hung(f"{self.hangs} of {self.name}", 20), Answer())))
         if self.hangs == "state":
             return _unusable(hung) if module == "host_info" else hung
         if module == "host_info":
@@ -361,12 +376,11 @@ class Host(Images, Jobs):
         if arguments.get("follow_seconds") == LONGEST:
             self.go_on(ends=True)
         try:
-            result: dict[str, Any] = CODE[module].call(read(CODE[module].STATES, arguments), False)
-            return result
+            return dict(plain_answer(CODE[module].call(read(CODE[module].STATES, arguments), False)))
         except _Hangs:
             return hung
         except (SessionError, OSError) as error:
-            return failed(error)
+            return dict(plain_answer(failed(error, Answer())))
 
     def connect_to_engine(self) -> Host:
         """Return the engine. Raises EngineError where it hangs."""
@@ -390,9 +404,9 @@ class Host(Images, Jobs):
             *(f"rules {name}" for name in self.rules),
         ]
         waits = [
-            tombstone["id"]
+            tombstone.id
             for tombstone in StateDirectory(str(self.root)).tombstones()
-            if not {*tombstone["hosts"]} <= {*names}
+            if not {*tombstone.hosts} <= {*names}
         ]
         files = [path for path in self.root.rglob("*") if path.is_file() and path.name != VERSION_FILE]
         tombstones = [path for path in files if path.parent.name == "tombstones" and path.stem in waits]
@@ -467,9 +481,10 @@ def stages_in_memory(
 
 def verify_in_memory(
     _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, waiting: host_verify.Waiting = host_verify.ALONE
-) -> list[dict[str, Any]]:
+) -> list[ProvenReplica]:
     """Return what works, where peers are waited for."""
-    return list(wait_in_memory(None, plan, plan.on(host), 0, waits=bool(waiting.patience)))
+    ready = wait_in_memory(None, plan, plan.on(host), 0, waits=bool(waiting.patience))
+    return [host_verify._proven(None, found) for found in ready]
 
 
 def give_up_in_memory(record: Record, _host: str, _nftables: bool) -> list[Step]:
@@ -484,7 +499,7 @@ def wait_in_memory(
     """Return what is ready: nothing where it is not waited for."""
     if replicas and not waits:
         raise PeersSilent("Others may have to start.")
-    return [{"name": replica.name, "rank": replica.rank, "status": RUNNING} for replica in replicas]
+    return [host_verify.Ready(replica, 1, None) for replica in replicas]
 
 
 class World:

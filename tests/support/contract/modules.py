@@ -17,7 +17,7 @@ def run(name: str, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any
     known = ARGUMENTS[name]["argument_spec"]
     assert arguments.keys() <= known.keys(), arguments.keys() - known.keys()
     defaults = {argument: option.get("default") for argument, option in known.items()}
-    result = program.run(name, {**defaults, **arguments}, check_mode)
+    result = dict(program.run(name, {**defaults, **arguments}, check_mode))
     if result.get("failed"):
         raise SessionError(result.pop("msg"), result)
     return result

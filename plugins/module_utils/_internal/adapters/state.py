@@ -48,7 +48,7 @@ from typing import Any, BinaryIO, Optional
 from ..core.model.decode import decode_known, encode
 from ..core.model.health import Drain
 from ..core.model.host_settings import HostSettings
-from ..core.model.record import InvalidRecord, Record, UnknownSchema, is_session_id, read_record
+from ..core.model.record import InvalidRecord, Record, Tombstone, UnknownSchema, is_session_id, read_record
 from ..core.values.errors import CoreError, SessionError, message_of, show
 from .bounded import holding
 from .locks import take_lock
@@ -90,9 +90,6 @@ class DamagedFile(StateError):
         self.path = path
         super().__init__(problem)
 
-
-Tombstone = dict[str, Any]
-"""Schema, id and name of a session, and the hosts that have to be cleaned of it."""
 
 LABEL_KEY_SIZE = 32
 """Bytes of the key for records in labels."""
@@ -207,7 +204,7 @@ class StateDirectory:
         return target
 
     def tombstones(self) -> list[Tombstone]:
-        """Return the tombstones: id, name, and the hosts that could not be reached. Raises DamagedFile."""
+        """Return the tombstones. Raises DamagedFile."""
         folder = self.root / "tombstones"
         return [_read_tombstone(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
 
@@ -638,7 +635,7 @@ def _read_tombstone(path: Path) -> Tombstone:
     hosts = tombstone.get("hosts") if good else None
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
         raise DamagedFile(path, f"The tombstone {path} is malformed. The repair playbook sets it aside.")
-    return {key: tombstone[key] for key in ("schema", "id", "name", "hosts")}
+    return Tombstone(tombstone["id"], tombstone["name"], tuple(hosts))
 
 
 def _read_json(path: Path) -> Any:

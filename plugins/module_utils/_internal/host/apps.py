@@ -16,7 +16,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..adapters import engine_objects
 from ..adapters.engine import Engine
@@ -24,9 +23,10 @@ from ..adapters.engine_objects import Inspected
 from ..adapters.listeners import listens, taken_ports
 from ..adapters.output import JobOutput, OutputDirectory
 from ..adapters.state import SessionDirectory, StateDirectory, make_directory, write_file
-from ..core.model.decode import encode
+from ..core.model.call.session_app import AppAnswer, OpenedApp, Way
+from ..core.model.decode import Malformed, decode, encode
 from ..core.model.output import MAIN
-from ..core.rules.apps import ADDRESS, PORTS, TABLE, AppRequest, Way, filled, page, read_way
+from ..core.rules.apps import ADDRESS, PORTS, TABLE, AppRequest, filled, page
 from ..core.values.errors import SessionError
 from ..core.values.places import DIRECTORY, SHELL
 from . import jobs
@@ -46,8 +46,8 @@ class AppError(SessionError):
 
 def open_app(
     state: StateDirectory, session_id: str, host: str, app: AppRequest, size: int, seconds: float, check_mode: bool
-) -> dict[str, Any]:
-    """Start the app if it does not run, and return ``changed``, ``port``, ``token``, ``job``, and ``way``.
+) -> AppAnswer:
+    """Start the app if it does not run, and return its data.
 
     host: this one's name in the session's plan. size: maximum number of bytes to keep of its output. seconds: how long
     it may take until it listens. Raises AppError, JobError and EngineError if it cannot be started or does not listen.
@@ -56,20 +56,20 @@ def open_app(
     container = _container(session_id)
     directory = state.session(session_id)
     with state.working_on(session_id):
-        found = directory.read_app(app.name)
+        found = _read(directory, app.name)
         job = _job(state, session_id, found) if found else None
         if found and job and jobs.is_running(job):
             made, changed = found, False
         else:
             way = _way(container.id, app)
             if check_mode:
-                return {"changed": True, "way": encode(way)}
+                return AppAnswer(changed=True, opened=OpenedApp(way))
             if job:
                 jobs.stop(job)  # apps whose watching process is gone
             made, changed = _start(state, session_id, host, replace(app, ways=(way,)), container, size), True
     if not check_mode:
         _await(state, session_id, app.name, made, container, seconds)
-    return {"changed": changed, **made}
+    return AppAnswer(changed=changed, opened=made)
 
 
 def close_apps(state: StateDirectory, session_id: str, names: Sequence[str], check_mode: bool) -> list[str]:
@@ -87,7 +87,7 @@ def close_apps(state: StateDirectory, session_id: str, names: Sequence[str], che
 def _close(state: StateDirectory, session_id: str, name: str) -> None:
     """End an app, and remove its data when it has ended. Raises AppError if it does not end."""
     directory = state.session(session_id)
-    found = directory.read_app(name)
+    found = _read(directory, name)
     job = _job(state, session_id, found) if found else None
     if job:
         jobs.stop(job)
@@ -98,6 +98,14 @@ def _close(state: StateDirectory, session_id: str, name: str) -> None:
             time.sleep(LOOK)
     shutil.rmtree(_folder(directory, name), ignore_errors=True)
     directory.forget_app(name)
+
+
+def _read(directory: SessionDirectory, name: str) -> OpenedApp | None:
+    """Return what was recorded when an app was opened, maybe by another release; None if that cannot be read."""
+    try:
+        return decode(OpenedApp, directory.read_app(name), f"The app {name}", forgiving=True)
+    except Malformed:
+        return None
 
 
 def _container(session_id: str) -> Inspected:
@@ -111,8 +119,8 @@ def _container(session_id: str) -> Inspected:
     return inspected
 
 
-def _job(state: StateDirectory, session_id: str, found: dict[str, Any]) -> JobOutput:
-    return OutputDirectory(str(state.root)).session(session_id).job(str(found.get("job")))
+def _job(state: StateDirectory, session_id: str, app: OpenedApp) -> JobOutput:
+    return OutputDirectory(str(state.root)).session(session_id).job(app.job)
 
 
 def _folder(directory: SessionDirectory, name: str) -> Path:
@@ -136,7 +144,7 @@ def _way(container: str, app: AppRequest) -> Way:
 
 def _start(
     state: StateDirectory, session_id: str, host: str, app: AppRequest, container: Inspected, size: int
-) -> dict[str, Any]:
+) -> OpenedApp:
     """Start an app in the chosen way, and return its data."""
     (way,) = app.ways
     directory = state.session(session_id)
@@ -144,21 +152,17 @@ def _start(
     if owner is None:
         raise AppError(f"This host does not know the user of {MAIN}. Run the repair playbook.")
     taken = taken_ports(container.pid)
-    made: dict[str, Any] = {
-        "job": secrets.token_hex(6),
-        "port": secrets.choice([port for port in PORTS if port not in taken]),
-        "token": "" if way.without_token else secrets.token_hex(24),
-        "way": encode(way),
-    }
+    port = secrets.choice([port for port in PORTS if port not in taken])
+    made = OpenedApp(way, secrets.token_hex(6), port, "" if way.without_token else secrets.token_hex(24))
     token_file = f"{DIRECTORY}/apps/{app.name}/token"
-    values: dict[str, str] = {"port": str(made["port"]), "token": made["token"], "token_file": token_file}
+    values: dict[str, str] = {"port": str(port), "token": made.token, "token_file": token_file}
     folder = _folder(directory, app.name)
-    directory.write_app(app.name, made)
+    directory.write_app(app.name, encode(made))
     make_directory(folder.parent, 0o755)
     make_directory(folder, 0o755)
     for name, text in (
         ("token", filled(way.token_file, values)),
-        ("url", f"{page(made['port'], way.url, made['token'])}\n"),
+        ("url", f"{page(port, way.url, made.token)}\n"),
     ):
         write_file(folder / name, text, mode=0o400, owner=owner)
     command = jobs.Command(
@@ -168,10 +172,10 @@ def _start(
         directory=app.directory,
         timeout=0,
         size=size,
-        secret=made["token"],
+        secret=made.token,
     )
     try:
-        jobs.start(state, session_id, made["job"], {MAIN: host}, host, command)
+        jobs.start(state, session_id, made.job, {MAIN: host}, host, command)
     except SessionError:
         _close(state, session_id, app.name)
         raise
@@ -182,14 +186,14 @@ def _await(
     state: StateDirectory,
     session_id: str,
     name: str,
-    made: dict[str, Any],
+    made: OpenedApp,
     container: Inspected,
     seconds: float,
 ) -> None:
     """Wait until an app listens. If it ends before or does not listen, it is closed and AppError is raised."""
     job = _job(state, session_id, made)
     deadline = time.monotonic() + seconds
-    while not listens(container.pid, ADDRESS, made["port"]):
+    while not listens(container.pid, ADDRESS, made.port):
         is_running = jobs.is_running(job)
         if is_running and time.monotonic() < deadline:
             time.sleep(LOOK)
@@ -201,11 +205,5 @@ def _await(
 
 
 def _how_it_ended(job: JobOutput) -> str:
-    (outcome,) = jobs.outcomes(job) or [{"exit_code": None}]
-    code = outcome["exit_code"]
+    code = next((outcome.exit_code for outcome in jobs.outcomes(job)), None)
     return "ended before it listened" + ("" if code is None else f", with exit code {code}")
-
-
-def read_request(name: str, ways: Sequence[dict[str, Any]], directory: str) -> AppRequest:
-    """Return the request that the controller has checked."""
-    return AppRequest(name, tuple(map(read_way, ways)), directory)

@@ -30,13 +30,14 @@ from ..adapters.engine import Engine, EngineError
 from ..adapters.ledger import LedgerFile
 from ..adapters.state import StateDirectory
 from ..adapters.suspicion import SuspicionFile
-from ..core.model.decode import encode
+from ..core.model.call.session_repair import Repaired
+from ..core.model.decode import decode, encode
 from ..core.model.record import RUNNING, Record, is_stub, read_record, stub_of
 from ..core.values.errors import SessionError, hangs, message_of
 from . import firewall_rules, membership, timer
 from .identity import read_identity
 from .journal import say
-from .repair import Repair, repair_host
+from .repair import repair_host
 from .session import links
 from .session.context import Context
 from .steps import Stage, descriptions, perform
@@ -115,8 +116,8 @@ def _repair(
     while True:
         try:
             _need_libraries()
-            done = Repair()
-            done.add(bounded(partial(_repaired, state), "the repair of this host", REPAIR_SECONDS))
+            plain = bounded(partial(_repaired, state), "the repair of this host", REPAIR_SECONDS)
+            done = decode(Repaired, plain, "The repair of this host")
         except (SessionError, OSError) as error:
             _remember(state, error)
             say(f"Nothing could be repaired: {error}")
@@ -130,7 +131,7 @@ def _repair(
         sleep(HELD_BACK_PAUSE)
 
 
-def _repaired(state: StateDirectory) -> dict[str, Any]:
+def _repaired(state: StateDirectory) -> object:
     """Return what a repair of this host did, in its plain form. Raises SessionError, OSError."""
     with waiting_for(f"the file system of the state directory {state.root}", STATE_SECONDS):
         read_identity(state)
@@ -138,7 +139,7 @@ def _repaired(state: StateDirectory) -> dict[str, Any]:
     await_engine(ENGINE_SECONDS)
     done = repair_host(state, alone=True)
     membership.write_held_back(done.held_back)
-    return done.plain()
+    return encode(done)
 
 
 def _make_links(state: StateDirectory) -> int:
@@ -172,7 +173,7 @@ def _make_links(state: StateDirectory) -> int:
     return code
 
 
-def _recorded(state: StateDirectory) -> list[dict[str, Any]]:
+def _recorded(state: StateDirectory) -> list[Any]:
     """Return the records of this host in their plain form. Raises SessionError, OSError."""
     read_identity(state)
     return [encode(record) for record in state.records()[0]]

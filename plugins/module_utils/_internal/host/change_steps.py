@@ -15,21 +15,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..adapters.engine import PATIENCE, Engine
 from ..adapters.ledger import LedgerFile
 from ..adapters.state import PublicKeys, StateDirectory, StateError
+from ..core.model.call.base import failed
+from ..core.model.call.session_host import Agree, Amend, Hold, SessionAnswer, claimed
 from ..core.model.claims import COMMITTED, ClaimAnswer
 from ..core.model.decode import encode
 from ..core.model.patch import digest, patched
 from ..core.model.plan import Plan, read_plan
 from ..core.model.record import Record, is_stub, read_record, stub_of
-from ..core.values.errors import SessionError, failed
+from ..core.values.errors import SessionError
 from . import reservation, steps
 from .data import SessionData, remove_probes
 from .durations import carry_on
-from .launch_steps import make_under_lease, prove, warned
+from .launch_steps import make_under_lease, prove
 from .output import LogArchive
 from .prepare import keep_out
 from .removal import Terms, removal_stages, remove
@@ -37,11 +39,8 @@ from .session.containers import foreign_containers
 from .session.context import Amendment, Context, Upkeep, has_ssh
 from .session.stages import session_stages
 
-if TYPE_CHECKING:
-    from ..core.model.call.session_host import Agree, Amend, Hold
 
-
-def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: bool) -> dict[str, Any]:
+def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: bool) -> SessionAnswer:
     """Lease what a changed session needs in addition here, and create what its replicas need under the lease.
 
     Returns what `launch_steps.hold` returns, including a failure. If the lease is not granted, nothing is left.
@@ -55,7 +54,7 @@ def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: b
         if not check_mode:
             ledger.release(claim.session_id, lease_owner)
         answer = ClaimAnswer(False, tuple(reasons))
-    result = {"changed": False, **encode(answer), "actions": []}
+    result = claimed(answer)
     if not answer.granted:
         return result
     try:
@@ -63,7 +62,7 @@ def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: b
             _refuse_if_changed(state, ledger, record, request, check_mode)
             if host not in record.hosts:  # it leaves and holds only the change, or has to agree to it
                 _require_known(state, record, host)
-                return {**result, "changed": leased, "public_keys": {}}
+                return replace(result, changed=leased, public_keys={})
             session = state.session(record.id)
             here = _names(state, record.id)
             for name in plan.hosts[host].replicas if not check_mode else ():
@@ -71,11 +70,11 @@ def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: b
                     session.expect(name)
             data = SessionData(record, plan, host, session)
             data.is_new = not here
-            made = make_under_lease(data, plan, lease_owner, False, check_mode)
+            made = make_under_lease(result, data, plan, lease_owner, False, check_mode)
     except (SessionError, OSError) as error:
         undone = release(state, ledger, claim.session_id, record, lease_owner, check_mode)
-        return {**result, **failed(error), "warnings": undone["warnings"]}
-    return {**result, **made, "changed": leased or bool(made["actions"])}
+        return failed(error, replace(result, warnings=undone.warnings))
+    return replace(made, changed=leased or made.changed)
 
 
 def _why_no_replicas(state: StateDirectory, engine: Engine, plan: Plan, host: str) -> list[str]:
@@ -117,7 +116,7 @@ def _require_known(state: StateDirectory, record: Record, host: str) -> Record:
     return found
 
 
-def agree(state: StateDirectory, ledger: LedgerFile, request: Agree, check_mode: bool) -> dict[str, Any]:
+def agree(state: StateDirectory, ledger: LedgerFile, request: Agree, check_mode: bool) -> SessionAnswer:
     """Store the stub of a session that continues without a host, and release the lease of its change here.
 
     Raises StateError if this host has other data of the session or none, because it may have agreed to another change
@@ -141,24 +140,23 @@ def agree(state: StateDirectory, ledger: LedgerFile, request: Agree, check_mode:
             actions += keep_out(stub, check_mode)
         if not check_mode and host not in record.hosts:
             ledger.release(request.change_id, lease_owner)
-    return {"changed": bool(actions), "actions": actions}
+    return SessionAnswer(changed=bool(actions), actions=tuple(actions))
 
 
 def release(
     state: StateDirectory, ledger: LedgerFile, change_id: str, record: Record, lease_owner: str, check_mode: bool
-) -> dict[str, Any]:
+) -> SessionAnswer:
     """Release what is leased for a change here, with everything that was created under it.
 
-    Returns ``changed``, whether anything was leased, ``actions``, what else was removed, and ``warnings``.
-    What another run holds for the same session stays, and what the record here gives to this host.
+    Returns whether anything was leased, and as actions what else was removed. What another run holds for the same
+    session stays, and what the record here gives to this host.
     """
     held = ledger.read().get(change_id)
     mine = held is not None and held.stage != COMMITTED and held.lease_owner == lease_owner
-    answer: dict[str, Any] = {"changed": mine, "actions": [], "warnings": []}
     if check_mode:
-        return answer
+        return SessionAnswer(changed=mine, actions=())
     with state.working_on(record.id):
-        answer["changed"] = ledger.release(change_id, lease_owner) or mine
+        answer = SessionAnswer(changed=ledger.release(change_id, lease_owner) or mine, actions=())
         others = [claimed for claimed in ledger.read().values() if claimed.claim.amends == record.id]
         session = state.session(record.id)
         if others or not session.exists():
@@ -169,25 +167,24 @@ def release(
             terms = Terms(keep_record=found is not None, undo=True)
             stages = removal_stages(engine, state, ledger, None, record.id, [], terms)
             gone, warnings = remove(stages)
-            return {**answer, "actions": steps.descriptions(gone), "warnings": warnings}
-        for name in session.replica_names():
-            if name not in _names(state, record.id):
-                session.remove_replica(name)
-                answer["actions"].append(f"remove files of replica {name}")
+            return replace(answer, actions=tuple(steps.descriptions(gone)), warnings=tuple(warnings))
+        left = [name for name in session.replica_names() if name not in _names(state, record.id)]
+        for name in left:
+            session.remove_replica(name)
         if session.made_file.exists():
             remove_probes(session, record.id)
-    return answer
+    return replace(answer, actions=tuple(f"remove files of replica {name}" for name in left))
 
 
 def amend(
     state: StateDirectory, ledger: LedgerFile, request: Amend, keep: tuple[int, float, int], check_mode: bool
-) -> dict[str, Any]:
+) -> SessionAnswer:
     """Change this host's part of a running session to a new revision of its record.
 
     keep: how much output of removed replicas to keep, for how many seconds, of how many sessions.
 
-    Returns the result of the steps, ``seconds``, and if that is requested what `launch_steps.prove` does; or ``stale``
-    if a patch does not match the record on this host. Raises StateError if another run has changed the session, and
+    Returns the changes, how long they took, and if that is requested what `launch_steps.prove` does; or ``stale`` if a
+    patch does not match the record on this host. Raises StateError if another run has changed the session, and
     what `session_stages` and `verify` raise.
     """
     record, patch, host = request.record, request.patch, request.host
@@ -215,14 +212,13 @@ def amend(
         stages = session_stages(context, known, check_mode, containers_too=request.containers)
         taken = [] if check_mode else _perform(context, stages, archive, request.ran)
     network, begin = steps.seconds_until("container", stages, taken)
-    made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
-    made |= warned(archive.problems)
-    if check_mode or not request.prove:
-        return {**made, "replicas": []} if request.prove else made
-    begun = time.monotonic()
-    proof = prove(state, engine, plan, host, request.timeout, request.patience)
-    made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
-    return {**made, **proof, **warned([*archive.problems, *proof.get("warnings", ())])}
+    seconds = {"network": network, "start": begin}
+    proof = SessionAnswer(replicas=() if request.prove else None)
+    if request.prove and not check_mode:
+        begun = time.monotonic()
+        proof = prove(state, engine, plan, host, request.timeout, request.patience)
+        seconds["ready"] = round(time.monotonic() - begun, 3)
+    return steps.result(stages, replace(proof, seconds=seconds, warnings=(*archive.problems, *proof.warnings)))
 
 
 def _patched(found: Record | None, patch: Mapping[str, Any], session_id: str) -> Record | None:
@@ -251,6 +247,6 @@ def _perform(context: Context, stages: list[steps.Stage], archive: LogArchive, r
     return taken
 
 
-def _stale(found: Record | None) -> dict[str, Any]:
+def _stale(found: Record | None) -> SessionAnswer:
     revision = None if found is None else found.revision
-    return {"changed": False, "actions": [], "stale": True, "revision": revision}
+    return SessionAnswer(changed=False, actions=(), stale=True, revision=revision)

@@ -27,6 +27,7 @@ from ..adapters.engine import PATIENCE, Engine
 from ..adapters.engine_objects import LABEL_SESSION_ID, Container
 from ..adapters.ledger import LedgerFile, boot_id
 from ..adapters.state import SessionDirectory, StateDirectory, write_file
+from ..core.model.call.session_host import KnownSession
 from ..core.model.claims import COMMITTED
 from ..core.model.decode import decode_known, encode
 from ..core.model.record import ENDED, RUNNING, TERMINATED, Record, advance, is_stub
@@ -283,8 +284,7 @@ def _remove(state: StateDirectory, record: Record) -> list[str]:
     terms = Terms(keep_record=True, keep_data=True, archive=archive)
     stages = removal_stages(engine, state, ledger, None, record.id, [record.id], terms)
     _gone, warnings = remove(stages)
-    whose = {"name": record.name, "owner": record.owner, "shared_with": list(record.shared_with)}
-    archive.finish({record.id: whose})
+    archive.finish([KnownSession(record.id, record.name, (), record.owner, record.shared_with)])
     return [*warnings, *archive.problems]
 
 

@@ -22,9 +22,8 @@ from ..adapters.bounded import holding
 from ..adapters.engine import RUNTIME, Engine, EngineError
 from ..adapters.engine_objects import NO_LABELS
 from ..adapters.locks import take_lock
-from ..core.model.answers import sentence
 from ..core.values import places
-from ..core.values.errors import SessionError, message_of
+from ..core.values.errors import SessionError, message_of, sentence
 
 REPOSITORY = "cluster-compute/trial"
 PREFIX = "cluster-compute-trial-"

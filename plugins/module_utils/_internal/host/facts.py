@@ -13,22 +13,37 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..adapters import cpus, engine_objects, firewall, folders, link
 from ..adapters.bounded import bounded, patience
 from ..adapters.engine import Engine, EngineError
 from ..adapters.engine_api import SOCKET
-from ..adapters.engine_objects import Container, EngineNetwork, HostPort
+from ..adapters.engine_objects import EngineNetwork, HostPort
 from ..adapters.ledger import DamagedLedger, LedgerFile
-from ..adapters.state import DamagedFile, PublicKeys, SessionDirectory, StateDirectory
+from ..adapters.state import DamagedFile, PublicKeys, StateDirectory
 from ..adapters.suspicion import SuspicionFile
 from ..core.cluster import state as cluster_state
 from ..core.model.claims import Reservation
 from ..core.model.decode import encode
+from ..core.model.facts import (
+    Container,
+    ContainerFailure,
+    Corrections,
+    EngineCapacity,
+    EngineFacts,
+    HostFacts,
+    ImageFacts,
+    Parts,
+    PathFacts,
+    Port,
+    Unusable,
+)
 from ..core.model.host_parts import Underlay
 from ..core.model.record import PENDING, RUNNING, Record, stub_of, told_of
+from ..core.values.cpus import Topology
 from ..core.values.errors import InvalidPlan, SessionError, hangs
 from ..core.values.places import RUNTIME_MANIFEST, RUNTIME_ON_HOST
 from . import default_runtime, engine_settings, firewall_rules
@@ -39,30 +54,30 @@ from .use import read_use
 
 if TYPE_CHECKING:
     from ..core.model.call.host_info import LookAtHost
+    from ..core.model.output import JobOutcome
 
 OF_ENGINE = ("version", "api_version", "architecture", "limits_swap", "cdi", "remaps_users", "root", "image_store")
 """The parts of the engine's data that a host compares by itself."""
 
 
-def host_facts(state: StateDirectory, wanted: LookAtHost) -> dict[str, Any]:
+def host_facts(state: StateDirectory, wanted: LookAtHost) -> HostFacts | Unusable:
     """Return the facts of this host.
 
-    A host that cannot run sessions returns ``usable: false`` and a ``problem``, a full sentence, instead of an
-    exception. The caller decides whether that is an error.
+    A host that cannot run sessions returns the reason, a full sentence, instead of an exception. The caller decides
+    whether that is an error.
     """
     if os.geteuid() != 0:
-        return {
-            "usable": False,
-            "problem": f"Ansible works on this host as uid {os.geteuid()}, but networks and containers need root. Set "
+        return Unusable(
+            f"Ansible works on this host as uid {os.geteuid()}, but networks and containers need root. Set "
             "ansible_become=true, or log in as root.",
-        }
+        )
     try:
-        return {"usable": True, "problem": "", **_collected(state, wanted)}
+        return _collected(state, wanted)
     except SessionError as error:
-        return {"usable": False, "problem": str(error), "hangs": hangs(error)}
+        return Unusable(str(error), hangs(error))
 
 
-def _collected(state: StateDirectory, wanted: LookAtHost) -> Mapping[str, Any]:
+def _collected(state: StateDirectory, wanted: LookAtHost) -> HostFacts:
     # Before anything is read, and rounded down, so that every later teardown counts as after this collection.
     identity = read_identity(state)
     clock = math.floor(time.clock_gettime(time.CLOCK_BOOTTIME) * 10) / 10
@@ -74,60 +89,66 @@ def _collected(state: StateDirectory, wanted: LookAtHost) -> Mapping[str, Any]:
     batches = _batches(state, records)
     waited_for = signature(state, wanted.session_name, records, batches)
     facts = _facts(engine, state, wanted, {*wanted.images, *_pinned_images(wanted.session_name, records)})
-    facts |= _on_request(engine, state, wanted, records, (facts.get("underlay") or {}).get("address", ""))
-    facts["not_waiting"] = [record.id for record in records if _acts_on_loss(record)]
+    facts = _on_request(facts, engine, state, wanted, records)
     reservations, damage = _reservations(state, wanted.whole_records)
-    facts["reservations"] = [held.to_dict() for held in reservations]
-    facts["drained"], facts["suspect"] = encode(state.read_drain()), encode(SuspicionFile(str(state.root)).read())
-    facts["identity"], facts["names"], facts["clock"] = identity.id, list(identity.names), clock
-    facts["ports"] = port_list(_with_reserved(facts["ports"], reservations))
-    facts["batches"] = batches
     in_figures = {record.id for record in records if wanted.usage or record.name == wanted.session_name}
     times = part_times(engine, state, records, in_figures)
-    facts["times"], facts["use"] = encode(times), read_use(state)
     in_full = {
         *(session_id for session_id, part in times.items() if part.over or part.is_idle),
-        *(container["session_id"] for container in facts["containers"] if container["failure"]),
+        *(container.session_id for container in facts.containers if container.failure),
         *batches,
         *(record.id for record in records if record.growth or state.session(record.id).expects_some),
     }
-    recorded = _records(state, wanted.session_name, records, wanted.whole_records, in_full)
-    recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
-    recorded["signature"] = waited_for
-    if wanted.ways_in:
-        recorded |= _ways_in([state.session(record.id) for record in records if record.name == wanted.session_name])
-    return {**facts, **recorded, "ledger_is_damaged": bool(damage)}
+    facts = replace(
+        facts,
+        not_waiting=tuple(record.id for record in records if _acts_on_loss(record)),
+        reservations=tuple(reservations),
+        drained=state.read_drain(),
+        suspect=SuspicionFile(str(state.root)).read(),
+        identity=identity.id,
+        names=identity.names,
+        clock=clock,
+        ports=_with_reserved(facts.ports, reservations),
+        batches=batches,
+        times=times,
+        use=read_use(state),
+        signature=waited_for,
+        ledger_is_damaged=bool(damage),
+        damaged=(*map(str, unreadable), *damage),
+    )
+    facts = _with_records(facts, state, records, wanted, in_full)
+    return _with_ways_in(facts, state, records, wanted.session_name) if wanted.ways_in else facts
 
 
-def _ways_in(sessions: Collection[SessionDirectory]) -> dict[str, object]:
-    """Return what the owner of sessions needs to log in."""
-    return {
-        "public_keys": {directory.path.name: directory.read_public_keys() for directory in sessions},
-        "users": {directory.path.name: directory.read_logins() for directory in sessions},
-    }
+def _with_ways_in(facts: HostFacts, state: StateDirectory, records: list[Record], session_name: str) -> HostFacts:
+    """Return facts with what the owner of sessions needs to log in."""
+    sessions = {record.id: state.session(record.id) for record in records if record.name == session_name}
+    public_keys = {key: directory.read_public_keys() for key, directory in sessions.items()}
+    users = {key: directory.read_logins() for key, directory in sessions.items()}
+    return replace(facts, public_keys=public_keys, users=users)
 
 
 def _on_request(
-    engine: Engine, state: StateDirectory, wanted: LookAtHost, records: list[Record], underlay: str
-) -> dict[str, object]:
-    """Return the facts that take long, empty where they are not wanted. underlay: the address of tunnels."""
-    facts: dict[str, object] = {"accelerators": {}, "silent_peers": {}}
+    facts: HostFacts, engine: Engine, state: StateDirectory, wanted: LookAtHost, records: list[Record]
+) -> HostFacts:
+    """Return facts with those that take long, as far as they are wanted."""
+    underlay = "" if facts.underlay is None else facts.underlay.address
     if wanted.encryption:
         from ..adapters import wireguard
 
-        facts["encryption"] = wireguard.problem(underlay)
+        facts = replace(facts, encryption=wireguard.problem(underlay))
     if wanted.accelerators:
         from ..adapters.accelerators import detect
 
-        facts["accelerators"] = detect(wanted.accelerators)
+        facts = replace(facts, accelerators=detect(wanted.accelerators))
     if wanted.peers_of:
-        facts["silent_peers"] = _silent_peers(engine, state, records, wanted.peers_of, underlay)
+        facts = replace(facts, silent_peers=_silent_peers(engine, state, records, wanted.peers_of, underlay))
     return facts
 
 
 def _silent_peers(
     engine: Engine, state: StateDirectory, records: list[Record], peers_of: Collection[str], underlay: str
-) -> dict[str, list[str]]:
+) -> dict[str, tuple[str, ...]]:
     from .membership import silent_peers
 
     pids = {}
@@ -135,7 +156,8 @@ def _silent_peers(
         session_id = entry.labels.session_id
         if entry.runs and session_id in peers_of and session_id not in pids:
             pids[session_id] = engine.pid_of(entry.id)
-    return silent_peers(state, records, peers_of, {key: pid for key, pid in pids.items() if pid}, underlay)
+    found = silent_peers(state, records, peers_of, {key: pid for key, pid in pids.items() if pid}, underlay)
+    return {key: tuple(peers) for key, peers in found.items()}
 
 
 def _acts_on_loss(record: Record) -> bool:
@@ -149,7 +171,7 @@ def image_names() -> list[str]:
     return sorted(name for name, image in found.items() if name not in (image, "<none>:<none>"))
 
 
-def _facts(engine: Engine, state: StateDirectory, wanted: LookAtHost, images: set[str]) -> dict[str, Any]:
+def _facts(engine: Engine, state: StateDirectory, wanted: LookAtHost, images: set[str]) -> HostFacts:
     if not os.path.isfile(f"{RUNTIME_ON_HOST}/{RUNTIME_MANIFEST}"):
         raise EngineError(f"This host lacks the SSH runtime {RUNTIME_ON_HOST}. Run the prepare_hosts playbook.")
     engine.require_sight(RUNTIME_ON_HOST)
@@ -161,36 +183,33 @@ def _facts(engine: Engine, state: StateDirectory, wanted: LookAtHost, images: se
     overlays = firewall_rules.overlays_in_force(engine.uses_nftables(), tables)
     entries = [entry for entry in every if entry.is_replica]
     underlay = _underlay(wanted.underlay_address, links)
-    return {
-        "engine": {
+    port = overlays.port if overlays is not None else link.VXLAN_PORT
+    return HostFacts(
+        engine=EngineFacts(
             **{key: getattr(info, key) for key in OF_ENGINE},
-            "stale_runtime": default_runtime.stale(info.runtimes, info.default_runtime),
-            "no_rules": engine_settings.why_no_rules(engine.process()),
-        },
-        "topology": cpus.topology(cpus.usable_cpus()),
-        "capacity": {"cpus": info.cpus, "memory": info.memory},
-        "containers": [_container(engine, state, entry) for entry in entries],
-        "foreign_containers": [
-            entry.name for entry in every if not entry.is_replica and entry.name.startswith(f"{wanted.session_name}-")
-        ],
-        "objects": _objects(state, entries, networks, links, tables),
-        "overlays": encode(overlays),
-        "no_overlay": link.why_no_port(
-            overlays.port if overlays is not None else link.VXLAN_PORT,
-            links,
-            underlay.address if underlay is not None else None,
+            stale_runtime=default_runtime.stale(info.runtimes, info.default_runtime),
+            no_rules=engine_settings.why_no_rules(engine.process()),
         ),
-        "underlay": encode(underlay),
-        "addresses": link.addresses(links),
-        "subnets": sorted({*link.subnets(links), *(subnet for network in networks for subnet in network.subnets)}),
-        "vnis": link.vnis(links),
+        topology=Topology.from_dict(cpus.topology(cpus.usable_cpus())),
+        capacity=EngineCapacity(info.cpus, info.memory),
+        containers=tuple(_container(engine, state, entry) for entry in entries),
+        foreign_containers=tuple(
+            entry.name for entry in every if not entry.is_replica and entry.name.startswith(f"{wanted.session_name}-")
+        ),
+        objects=_objects(state, entries, networks, links, tables),
+        overlays=overlays,
+        no_overlay=link.why_no_port(port, links, underlay.address if underlay is not None else None),
+        underlay=underlay,
+        addresses=tuple(link.addresses(links)),
+        subnets=tuple(sorted({*link.subnets(links), *(subnet for network in networks for subnet in network.subnets)})),
+        vnis=tuple(link.vnis(links)),
         # The published ports of containers need no listener.
-        "ports": link.listening_ports().union(*(entry.ports for entry in entries)),
-        "images": {reference: _image(engine, reference) for reference in sorted(images)},
-        "paths": {path: bounded_path_facts(path) for path in sorted(set(wanted.paths))},
-        "private": private_places(state),
-        "volumes": {name: encode(engine.volume(name)) for name in sorted(set(wanted.volumes))},
-    }
+        ports=sorted_ports(link.listening_ports().union(*(entry.ports for entry in entries))),
+        images={reference: _image(engine, reference) for reference in sorted(images)},
+        paths={path: bounded_path_facts(path) for path in sorted(set(wanted.paths))},
+        private=private_places(state),
+        volumes={name: engine.volume(name) for name in sorted(set(wanted.volumes))},
+    )
 
 
 def private_places(state: StateDirectory) -> dict[str, str]:
@@ -206,10 +225,10 @@ def private_places(state: StateDirectory) -> dict[str, str]:
     return {os.path.realpath(place): what for place, what in places.items()}
 
 
-def bounded_path_facts(path: str) -> dict[str, Any]:
+def bounded_path_facts(path: str) -> PathFacts:
     """Return the facts about a path that planning needs. Raises Hung if its file system does not answer."""
     what = f"the file system of {path} (session_mounts)"
-    return bounded(partial(folders.path_facts, path), what, patience(what, folders.SECONDS))
+    return PathFacts(**bounded(partial(folders.path_facts, path), what, patience(what, folders.SECONDS)))
 
 
 def _underlay(wanted: str | None, links: link.Links) -> Underlay | None:
@@ -237,30 +256,28 @@ def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[
         return [], [str(error)]
 
 
-def _records(
-    state: StateDirectory, session_name: str, records: list[Record], whole_records: bool, in_full: set[str]
-) -> dict[str, Any]:
-    """Return the records: whole if requested or needed for the queue, failures and changes, otherwise as stubs."""
-    damaged = []
-    tombstones = []
+def _with_records(
+    facts: HostFacts, state: StateDirectory, records: list[Record], wanted: LookAtHost, in_full: set[str]
+) -> HostFacts:
+    """Return facts with the records: whole if wanted or needed for the queue, failures and changes, else as stubs."""
+    damaged, tombstones = list(facts.damaged), []
     try:
         tombstones = state.tombstones()
     except DamagedFile as error:
         damaged.append(str(error))
-    return {
-        "records": [
-            encode(told_of(record))
-            if whole_records or record.name == session_name or record.status != RUNNING or record.id in in_full
-            else encode(stub_of(record))
-            for record in records
-        ],
-        "public_keys": {record.id: state.session(record.id).read_public_keys() for record in records}
-        if whole_records
-        else _own_public_keys(state, [record for record in records if record.name == session_name]),
-        "damaged": damaged,
-        "tombstones": tombstones,
-        "host_names": _host_names(state, records),
-    }
+    named = [record for record in records if record.name == wanted.session_name]
+    in_full = {*in_full, *(record.id for record in records if wanted.whole_records or record.status != RUNNING)}
+    in_full |= {record.id for record in named}
+    return replace(
+        facts,
+        records=tuple(told_of(record) if record.id in in_full else stub_of(record) for record in records),
+        public_keys={record.id: state.session(record.id).read_public_keys() for record in records}
+        if wanted.whole_records
+        else _own_public_keys(state, named),
+        damaged=tuple(damaged),
+        tombstones=tuple(tombstones),
+        host_names=_host_names(state, records),
+    )
 
 
 def _host_names(state: StateDirectory, records: list[Record]) -> dict[str, str]:
@@ -288,7 +305,7 @@ def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, 
     return found
 
 
-def _batches(state: StateDirectory, records: list[Record]) -> dict[str, dict[str, Any]]:
+def _batches(state: StateDirectory, records: list[Record]) -> dict[str, JobOutcome]:
     """Return the state of the batch commands that were started on this host, by session."""
     found = {}
     for record in records:
@@ -320,7 +337,7 @@ def signature(
     state: StateDirectory,
     session_name: str,
     records: list[Record] | None = None,
-    batches: Mapping[str, Mapping[str, Any]] | None = None,
+    batches: Mapping[str, JobOutcome] | None = None,
 ) -> str:
     """Return a digest of everything that decides if a waiting session fits on this host, without the session itself.
 
@@ -332,26 +349,24 @@ def signature(
     waiting = [
         [record.id, record.revision] for record in found if record.status == PENDING and record.name != session_name
     ]
-    ended = [session_id for session_id, outcome in outcomes.items() if outcome["status"] != RUNNING]
+    ended = [session_id for session_id, outcome in outcomes.items() if outcome.status != RUNNING]
     ended += [key for key, part in part_times(None, state, found).items() if part.over or part.is_idle]
     return hashlib.sha256(json.dumps([held, waiting, ended], sort_keys=True).encode()).hexdigest()
 
 
 def _objects(
     state: StateDirectory,
-    containers: Iterable[Container],
+    containers: Iterable[engine_objects.Container],
     networks: Iterable[EngineNetwork],
     links: link.Links,
     tables: Mapping[str, firewall.Iptables],
-) -> dict[str, dict[str, Any]]:
-    """Return the objects of each session in addition to its record: id to name and kinds."""
-    found: dict[str, dict[str, Any]] = {}
+) -> dict[str, Parts]:
+    """Return the objects of each session in addition to its record, by id."""
+    found: dict[str, Parts] = {}
 
     def add(session_id: str, name: str, kind: str) -> None:
-        session = found.setdefault(session_id, {"name": name, "kinds": []})
-        session["name"] = session["name"] or name
-        if kind not in session["kinds"]:
-            session["kinds"].append(kind)
+        known = found.get(session_id, Parts(name, ()))
+        found[session_id] = Parts(known.name or name, tuple(dict.fromkeys((*known.kinds, kind))))
 
     for container in containers:
         add(container.labels.session_id, container.labels.session_name, cluster_state.CONTAINER)
@@ -378,49 +393,39 @@ def _sessions_with_files(state: StateDirectory) -> Iterator[str]:
             yield session_id
 
 
-def _container(engine: Engine, state: StateDirectory, entry: Container) -> dict[str, Any]:
+def _container(engine: Engine, state: StateDirectory, entry: engine_objects.Container) -> Container:
     labels = entry.labels
     directory = state.session(labels.session_id)
     failed = read_failure(engine, directory, entry, "")
     since, count = directory.read_corrections(entry.replica)
-    return {
-        "name": entry.name,
-        "session_id": labels.session_id,
-        "session_name": labels.session_name,
-        "replica": entry.replica,
-        "corrections": {"since": since, "count": count} if count else None,
-        "cpus": labels.number(engine_objects.LABEL_CPUS),
-        "memory": labels.number(engine_objects.LABEL_MEMORY),
-        "devices": dict(labels.devices),
-        "state": entry.state,
-        "exit_code": read_exit_code(engine, entry),
-        "failure": failed
-        and {
-            "exit_code": failed.exit_code,
-            "oom_killed": failed.oom_killed,
-            "finished": failed.finished,
-            "restarts": failed.restarts,
-            "stopped": failed.stopped,
-        },
-    }
+    failure = None
+    if failed is not None:
+        ended = (failed.exit_code, failed.oom_killed, failed.finished)
+        failure = ContainerFailure(*ended, failed.restarts, failed.stopped)
+    return Container(
+        name=entry.name,
+        session_id=labels.session_id,
+        session_name=labels.session_name,
+        replica=entry.replica,
+        cpus=labels.number(engine_objects.LABEL_CPUS),
+        memory=labels.number(engine_objects.LABEL_MEMORY),
+        devices=dict(labels.devices),
+        state=entry.state,
+        exit_code=read_exit_code(engine, entry),
+        failure=failure,
+        corrections=Corrections(since, count) if count else None,
+    )
 
 
-def _with_reserved(ports: set[HostPort], reservations: list[Reservation]) -> set[HostPort]:
-    return ports.union(*(held.claim.ports for held in reservations))
+def sorted_ports(ports: Iterable[HostPort]) -> tuple[Port, ...]:
+    """Return ports in order."""
+    return tuple(Port(*port) for port in sorted(ports))
 
 
-def port_list(ports: Iterable[HostPort]) -> list[dict[str, object]]:
-    """Return address, port and protocol of each port, sorted, in the form for JSON."""
-    return [{"address": address, "port": port, "protocol": protocol} for address, port, protocol in sorted(ports)]
+def _with_reserved(ports: Iterable[Port], reservations: Iterable[Reservation]) -> tuple[Port, ...]:
+    return tuple(sorted({*ports, *(Port(*port) for held in reservations for port in held.claim.ports)}))
 
 
-def _image(engine: Engine, reference: str) -> dict[str, Any] | None:
+def _image(engine: Engine, reference: str) -> ImageFacts | None:
     found = engine.inspect_image(reference)
-    if found is None:
-        return None
-    return {
-        "id": found.id,
-        "digests": list(found.digests),
-        "architecture": found.architecture,
-        "content": found.content,
-    }
+    return None if found is None else ImageFacts(found.id, found.digests, found.architecture, found.content)

@@ -10,16 +10,14 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..adapters.engine import Engine, EngineError, ImageDenied
 from ..adapters.image_stream import STALL, Incoming, StreamError, end_server, identity, listen, serve_in_background
+from ..core.model.call.session_images import ImagesAnswer, Moved, Receive, WantedImage
 from ..core.rules.images import suits
 from ..core.values.errors import SessionError, is_of_host
 from ..core.values.image_names import registry_of, tag_for
-
-if TYPE_CHECKING:
-    from ..core.model.call.session_images import Receive
 
 Logins = Mapping[str, Mapping[str, str]]
 
@@ -61,37 +59,36 @@ def resolve(
 
 
 def pull(
-    engine: Engine, wanted: Sequence[Mapping[str, str]], logins: Logins
-) -> tuple[dict[str, dict[str, Any]], dict[str, SessionError]]:
+    engine: Engine, wanted: Sequence[WantedImage], logins: Logins
+) -> tuple[dict[str, Moved], dict[str, SessionError]]:
     """Pull images by their digests in parallel, and give them the names of their references.
 
-    wanted: ``reference`` and ``digest`` of each. Returns by reference ``id``, ``bytes`` and ``seconds``, and why a
-    pull failed.
+    Returns by reference what was pulled, and why a pull failed.
     """
 
     machine = engine.info().architecture
 
-    def pull_image(image: Mapping[str, str]) -> dict[str, Any]:
+    def pull_image(image: WantedImage) -> Moved:
         began = time.monotonic()
-        is_new = engine.inspect_image(image["digest"]) is None
-        count = engine.pull_image(image["digest"], _login(logins, image["digest"]))
-        found = engine.inspect_image(image["digest"])
+        is_new = engine.inspect_image(image.digest) is None
+        count = engine.pull_image(image.digest, _login(logins, image.digest))
+        found = engine.inspect_image(image.digest)
         if found is None:
-            raise EngineError(f"Docker Engine pulled {image['digest']} and does not have it.")
+            raise EngineError(f"Docker Engine pulled {image.digest} and does not have it.")
         if not suits(found.architecture, machine):
             # An engine requests the image for its own architecture, and accepts a different one if there is only one.
             if is_new:
-                engine.remove_image(image["digest"])
+                engine.remove_image(image.digest)
             raise ImageDenied(
-                f"{image['digest']} is for {found.architecture}, and this host is {machine}. Name an image that the "
+                f"{image.digest} is for {found.architecture}, and this host is {machine}. Name an image that the "
                 "registry has for its machine as well."
             )
-        _name(engine, found.id, image["reference"])
-        return {"id": found.id, "bytes": count, "seconds": round(time.monotonic() - began, 2)}
+        _name(engine, found.id, image.reference)
+        return Moved(count, round(time.monotonic() - began, 2), found.id)
 
     found, problems = _each(pull_image, wanted)
-    pulled = {image["reference"]: result for image, result in zip(wanted, found) if result is not None}
-    return pulled, {wanted[number]["reference"]: why for number, why in problems.items()}
+    pulled = {image.reference: result for image, result in zip(wanted, found) if result is not None}
+    return pulled, {wanted[number].reference: why for number, why in problems.items()}
 
 
 def _name(engine: Engine, image: str, reference: str) -> None:
@@ -100,11 +97,11 @@ def _name(engine: Engine, image: str, reference: str) -> None:
         engine.tag_image(image, *name)
 
 
-def load(engine: Engine, path: str, image: str, reference: str, allowed: Collection[str]) -> dict[str, Any]:
+def load(engine: Engine, path: str, image: str, reference: str, allowed: Collection[str]) -> ImagesAnswer:
     """Load an archive that was copied to this host, and remove the archive.
 
-    allowed: the ids of all images in it, as the sender has read them. Returns ``bytes`` and ``seconds``. Raises
-    EngineError if the archive contains something else.
+    allowed: the ids of all images in it, as the sender has read them. Raises EngineError if the archive contains
+    something else.
     """
     began = time.monotonic()
     count = 0
@@ -118,14 +115,14 @@ def load(engine: Engine, path: str, image: str, reference: str, allowed: Collect
                 yield chunk
 
     take_in(engine, chunks(), image, reference, allowed)
-    return {"bytes": count, "seconds": round(time.monotonic() - began, 2)}
+    return ImagesAnswer(changed=True, bytes=count, seconds=round(time.monotonic() - began, 2))
 
 
-def receive(engine: Engine, request: Receive) -> dict[str, Any]:
-    """Get an image from another host, without a file in between. Returns ``bytes``, ``seconds`` and ``image``.
+def receive(engine: Engine, request: Receive) -> ImagesAnswer:
+    """Get an image from another host, without a file in between.
 
-    If this engine's store gives the image another id, its content has to be as requested. ``image`` is then this id,
-    otherwise empty. Raises StreamError if the sender fails, and EngineError if it sends another image.
+    If this engine's store gives the image another id, which is then returned, its content has to be as requested.
+    Raises StreamError if the sender fails, and EngineError if it sends another image.
     """
     began = time.monotonic()
     image, reference, content = request.transfer.image, request.transfer.reference, request.transfer.content
@@ -140,7 +137,8 @@ def receive(engine: Engine, request: Receive) -> dict[str, Any]:
         count = incoming.count
     else:
         _name(engine, image, reference)
-    return {"bytes": count, "seconds": round(time.monotonic() - began, 2), "image": "" if own == image else own}
+    seconds, image = round(time.monotonic() - began, 2), "" if own == image else own
+    return ImagesAnswer(changed=True, bytes=count, seconds=seconds, image=image)
 
 
 def take_in(
@@ -193,8 +191,8 @@ def _roll_back(
             engine.remove_image(image)
 
 
-def serve(engine: Engine, image: str, *, address: str, ports: tuple[int, int], token: str) -> dict[str, Any]:
-    """Start a server for one transfer of *image*. Return its ``port``, ``fingerprint`` and ``server`` (the process).
+def serve(engine: Engine, image: str, *, address: str, ports: tuple[int, int], token: str) -> ImagesAnswer:
+    """Start a server for one transfer of *image*.
 
     Raises EngineError if this host does not have the image, and StreamError if it cannot listen.
     """
@@ -214,11 +212,8 @@ def serve(engine: Engine, image: str, *, address: str, ports: tuple[int, int], t
         # The sending process connects to the engine, because two processes cannot share a connection.
         return Engine.connect(timeout=STALL).save_image(image)
 
-    return {
-        "port": port,
-        "fingerprint": fingerprint,
-        "server": serve_in_background(listener, context, token, chunks),
-    }
+    server = serve_in_background(listener, context, token, chunks)
+    return ImagesAnswer(changed=False, port=port, fingerprint=fingerprint, server=server)
 
 
 def end(servers: Iterable[Mapping[str, int]]) -> int:

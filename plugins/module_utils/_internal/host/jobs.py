@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..adapters import engine_objects
 from ..adapters.background import bears, family, run_in_background, send, start_of
@@ -25,6 +24,7 @@ from ..adapters.engine import Engine, EngineError
 from ..adapters.output import JobOutput, JobWriter, OutputDirectory, size_of
 from ..adapters.state import StateDirectory
 from ..adapters.suspicion import SuspicionFile
+from ..core.model.output import JobOutcome
 from ..core.model.record import RUNNING
 from ..core.rules.apps import HIDDEN
 from ..core.rules.job import ENDED, LOST, STOPPED, TIMED_OUT
@@ -70,6 +70,18 @@ class Command:
     size: int
     warn_alone: bool = False
     secret: str = ""
+
+
+@dataclass
+class _End:
+    """How a command ended in a replica; as of `JobOutcome`."""
+
+    exit_code: int | None = None
+    timed_out: bool = False
+    stopped: bool = False
+    requeue: bool = False
+    alone: bool = False
+    problem: str = ""
 
 
 def start(
@@ -147,14 +159,7 @@ def _run(job: JobOutput, replica: str, prepared: str, command: Command, note: Su
     A command that its host cannot start has not failed. The host becomes suspect, and a batch command starts again
     elsewhere.
     """
-    end: dict[str, Any] = {
-        "exit_code": None,
-        "timed_out": False,
-        "stopped": False,
-        "requeue": False,
-        "alone": False,
-        "problem": "",
-    }
+    end = _End()
     done = threading.Event()
     watch = threading.Thread(target=_watch, args=(job, prepared, command, end, done))
     try:
@@ -167,22 +172,22 @@ def _run(job: JobOutput, replica: str, prepared: str, command: Command, note: Su
             lines = [line for cut, chunk in zip(cutters, chunks) if chunk for line in cut.feed(chunk, now)]
             writer.write(_without(command.secret, lines))
         writer.write(_without(command.secret, [line for cut in cutters for line in cut.end()]))
-        end["exit_code"], has_begun = _exit_code(engine, prepared)
+        end.exit_code, has_begun = _exit_code(engine, prepared)
         failure = JobError(f"The command did not start in {replica}.")
         fault = None if has_begun else host_fault(failure, only_command=True)
         if fault is not None:
             note.remember(message_of(fault))
-            if not (end["timed_out"] or end["stopped"]):
-                end.update(problem=message_of(fault), requeue=True)
+            if not (end.timed_out or end.stopped):
+                end.problem, end.requeue = message_of(fault), True
     except (SessionError, OSError) as error:
-        end["problem"] = f"The job could not be followed to its end: {error}"
+        end.problem = f"The job could not be followed to its end: {error}"
     finally:
         done.set()
         if watch.is_alive():
             watch.join()
-    if end["timed_out"] or end["stopped"]:
-        end["exit_code"] = TIMED_OUT if end["timed_out"] else STOPPED
-    job.write_end(replica, {**end, "finished": time.time()})
+    if end.timed_out or end.stopped:
+        end.exit_code = TIMED_OUT if end.timed_out else STOPPED
+    job.write_end(replica, {**vars(end), "finished": time.time()})
 
 
 def _without(secret: str, lines: list[Line]) -> list[Line]:
@@ -207,31 +212,31 @@ def _exit_code(engine: Engine, prepared: str) -> tuple[int, bool]:
         time.sleep(LOOK)
 
 
-def _watch(job: JobOutput, prepared: str, command: Command, end: dict[str, Any], done: threading.Event) -> None:
+def _watch(job: JobOutput, prepared: str, command: Command, end: _End, done: threading.Event) -> None:
     """End the command at its timeout or on request, even before it has begun. Check for processes that work alone."""
     begun = time.monotonic()
     looks = list(ALONE_LOOKS if command.warn_alone else ())
     while not done.wait(LOOK):
         if looks and time.monotonic() >= begun + looks[0]:
-            end["alone"] = _is_alone(prepared, job.id)
-            looks = [] if end["alone"] else looks[1:]
+            end.alone = _is_alone(prepared, job.id)
+            looks = [] if end.alone else looks[1:]
         late = bool(command.timeout) and time.monotonic() >= begun + command.timeout
         if late or job.stop_file.exists():
             try:
                 _end_command(job, prepared, end, late)
             except SessionError as error:
-                end["problem"] = f"The job could not be ended: {error}"
+                end.problem = f"The job could not be ended: {error}"
                 return
 
 
-def _end_command(job: JobOutput, prepared: str, end: dict[str, Any], late: bool) -> None:
+def _end_command(job: JobOutput, prepared: str, end: _End, late: bool) -> None:
     """End the processes of a command that is *late*, or whose end was requested. end: gets why. Raises EngineError."""
     running, pid, code = Engine.connect().command_state(prepared)
     requeue = not late and job.is_requeued()
     # A command that has ended by itself must not run again.
     has_ended = requeue and not running and code is not None
-    if not (end["timed_out"] or end["stopped"] or has_ended):
-        end.update(timed_out=late, stopped=not late, requeue=requeue)
+    if not (end.timed_out or end.stopped or has_ended):
+        end.timed_out, end.stopped, end.requeue = late, not late, requeue
     _end(pid if running else 0, job.id)
 
 
@@ -280,10 +285,10 @@ def stop(job: JobOutput, *, requeue: bool = False) -> None:
 
 def is_running(job: JobOutput) -> bool:
     """Return whether a job runs in any replica of this host."""
-    return any(outcome["status"] == RUNNING for outcome in outcomes(job))
+    return any(outcome.status == RUNNING for outcome in outcomes(job))
 
 
-def outcomes(job: JobOutput) -> list[dict[str, Any]]:
+def outcomes(job: JobOutput) -> list[JobOutcome]:
     """Return the state of a job in each replica of this host."""
     description = job.read_info()
     if description is None:
@@ -298,19 +303,13 @@ def outcomes(job: JobOutput) -> list[dict[str, Any]]:
         if end is None and not watched:
             end = job.read_end(replica)  # it may have ended between the two checks
         status = ENDED if end is not None else RUNNING if watched else LOST
-        nothing = {
-            "exit_code": None,
-            "timed_out": False,
-            "stopped": False,
-            "alone": False,
-            "problem": "",
-            "finished": None,
-        }
-        if status == LOST:
-            nothing["problem"] = (
-                "The process that watched the job is gone, such as after a reboot. How the job ended is not known."
-            )
-        found.append({"job": job.id, "replica": replica, "status": status, **nothing, **(end or {})})
+        problem = (
+            "The process that watched the job is gone, such as after a reboot. How the job ended is not known."
+            if status == LOST
+            else ""
+        )
+        plain = {"job": job.id, "replica": replica, "status": status, "problem": problem, **(end or {})}
+        found.append(JobOutcome.from_dict(plain))
     return found
 
 

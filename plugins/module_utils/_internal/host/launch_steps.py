@@ -15,16 +15,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 from ..adapters.engine import PATIENCE, Engine
 from ..adapters.ledger import LOOK_SECONDS, LedgerFile
 from ..adapters.state import StateDirectory, StateError
+from ..core.model.call.base import failed
+from ..core.model.call.session_host import Hold, SessionAnswer, Start, claimed
 from ..core.model.claims import COMMITTED, CONFIRMED, ClaimAnswer
-from ..core.model.decode import encode
 from ..core.model.plan import Plan, read_plan
 from ..core.model.record import ENDED, PREPARING, RUNNING, Record, is_stub
-from ..core.values.errors import SessionError, failed
+from ..core.values.errors import SessionError
 from . import firewall_rules, names, reservation, steps
 from .data import SessionData, remove_probes
 from .prepare import keep_records, make_keys
@@ -33,21 +34,18 @@ from .session.context import Context
 from .session.stages import session_stages
 from .verify import PeersSilent, Waiting, verify, wait_until_ready
 
-if TYPE_CHECKING:
-    from ..core.model.call.session_host import Hold, Start
-
 PUT_BACK_SECONDS = 5.0
 """Seconds for which a check waits for another process that works on a session, to restore its names, like the timer."""
 GIVE_UP_SECONDS = 5.0
 """Seconds for which a host that could not start a session waits for other work on it, to inform other hosts."""
 
 
-def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: bool) -> dict[str, Any]:
+def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: bool) -> SessionAnswer:
     """Lease the claim if it fits now, and create missing directories, probes and keys under the lease.
 
-    Returns ``granted``, ``reasons``, ``tentative``, ``actions`` and, if it is granted, ``public_keys``, the public keys
-    of this host's replicas. If the lease was granted but a directory or key cannot be created, or the session was torn
-    down since then, the result is that of a failure, and what was held is released.
+    Returns the answer to the claim and, if it is granted, the public keys of this host's replicas. If the lease was
+    granted but a directory or key cannot be created, or the session was torn down since then, the answer is that of a
+    failure, and what was held is released.
     """
     claim, record, lease_owner = request.claim, request.record, request.lease_owner
     seconds = request.lease_seconds + request.turns_seconds
@@ -60,7 +58,7 @@ def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: b
         if not check_mode:
             ledger.release(record.id, lease_owner)
         answer = ClaimAnswer(False, (str(drain),))
-    result = {"changed": False, **encode(answer), "actions": []}
+    result = claimed(answer)
     if not answer.granted:
         return result
     try:
@@ -73,22 +71,21 @@ def hold(state: StateDirectory, ledger: LedgerFile, request: Hold, check_mode: b
                 keep_records(state, [record], check_mode)
             plan = read_plan(record.plan)
             data = SessionData(record, plan, request.host, session)
-            made = make_under_lease(data, plan, lease_owner, request.regenerate_keys, check_mode)
+            made = make_under_lease(result, data, plan, lease_owner, request.regenerate_keys, check_mode)
     except (SessionError, OSError) as error:
         undone = roll_back(state, ledger, record, lease_owner, check_mode)
-        return {**result, **failed(error), "warnings": undone["warnings"]}
-    return {**result, **made, "changed": leased or bool(made["actions"])}
+        return failed(error, replace(result, warnings=undone.warnings))
+    return replace(made, changed=leased or made.changed)
 
 
 def make_under_lease(
-    data: SessionData, plan: Plan, lease_owner: str, regenerate_keys: bool, check_mode: bool
-) -> dict[str, Any]:
-    """Create the missing directories, probes and keys of a session here, and return what was created."""
+    answer: SessionAnswer, data: SessionData, plan: Plan, lease_owner: str, regenerate_keys: bool, check_mode: bool
+) -> SessionAnswer:
+    """Create the missing directories, probes and keys of a session here. Return the answer with what was created."""
     actions = data.prepare(lease_owner, check_mode)
     public_keys, made = make_keys(data.directory, plan, data.host, regenerate_keys, check_mode)
     actions += [f"create key {key}" for key in made]
-    difference = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
-    return {"public_keys": public_keys, "actions": actions, "diff": difference}
+    return steps.made(actions, replace(answer, public_keys=public_keys))
 
 
 def _refuse_if_gone(state: StateDirectory, ledger: LedgerFile, request: Hold | Start) -> None:
@@ -112,15 +109,15 @@ def _torn_down(record: Record) -> StateError:
 
 def roll_back(
     state: StateDirectory, ledger: LedgerFile, record: Record, lease_owner: str, check_mode: bool
-) -> dict[str, Any]:
+) -> SessionAnswer:
     """Release what this run holds here unless the session runs, with everything that was created under the lease.
 
-    Returns ``changed``, whether it held anything, ``actions``, what else was removed, and ``warnings``. What another
-    run holds for the same session stays.
+    Returns whether it held anything, and as actions what else was removed. What another run holds for the same session
+    stays.
     """
     mine = _is_held(ledger, record, lease_owner)
     if check_mode:
-        return {"changed": mine, "actions": [], "warnings": []}
+        return SessionAnswer(changed=mine, actions=())
     gone: list[steps.Stage] = []
     warnings: list[str] = []
     if mine and record.status == PREPARING:
@@ -134,7 +131,7 @@ def roll_back(
                 stages = removal_stages(engine, state, ledger, None, record.id, known, terms)
                 gone, warnings = remove(stages)
     released = ledger.release(record.id, lease_owner) or mine
-    return {"changed": released, "actions": steps.descriptions(gone), "warnings": warnings}
+    return SessionAnswer(changed=released, actions=tuple(steps.descriptions(gone)), warnings=tuple(warnings))
 
 
 def _is_held(ledger: LedgerFile, record: Record, lease_owner: str) -> bool:
@@ -142,15 +139,15 @@ def _is_held(ledger: LedgerFile, record: Record, lease_owner: str) -> bool:
     return held is not None and held.stage != COMMITTED and held.lease_owner == lease_owner
 
 
-def start(state: StateDirectory, ledger: LedgerFile, request: Start, check_mode: bool) -> dict[str, Any]:
+def start(state: StateDirectory, ledger: LedgerFile, request: Start, check_mode: bool) -> SessionAnswer:
     """Confirm the lease, create missing parts of this host's plan, and check that they work.
 
     With roles in the request, only their replicas are started now and ready when this returns, as others come later,
     and the session does not run yet. A wait for peers on other hosts ends early if another host has given up, or the
     session is torn down. If this host gives up, the waiting hosts are informed.
 
-    Returns the result of the steps, ``seconds``, and one of three: ``replicas``; with roles ``begun``, the names of
-    their replicas here; or ``unproven``, the reason, if this has to wait for other hosts. Raises LedgerError if the
+    Returns the changes, how long they took, and one of three: ``replicas``; with roles ``begun``, the names of their
+    replicas here; or ``unproven``, the reason, if this has to wait for other hosts. Raises LedgerError if the
     lease has expired, and what `session_stages` and `verify` raise.
     """
     record, host, lease_owner = request.record, request.host, request.lease_owner or ""
@@ -181,19 +178,20 @@ def start(state: StateDirectory, ledger: LedgerFile, request: Start, check_mode:
                 # A running session is repaired, and a repair does not undo parts that work again.
                 taken = steps.perform(stages, undo=record.status != RUNNING)
         network, begin = steps.seconds_until("container", stages, taken)
-        made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
+        seconds = {"network": network, "start": begin}
         if check_mode:
-            return {**made, "replicas": []}
+            return steps.result(stages, SessionAnswer(replicas=(), seconds=seconds))
         from .peers import Peers
 
         peers = Peers(context.plan, host)
         started = time.monotonic()
         timeout, patience = request.timeout, request.patience
         if request.roles is not None:
-            return {**made, **await_roles(engine, context.plan, host, request.roles, timeout, bool(patience), check)}
-        proof = prove(state, engine, context.plan, host, timeout, patience, check)
-        made["seconds"]["ready"] = round(time.monotonic() - started, 3)
-        return {**made, **proof}
+            proof = await_roles(engine, context.plan, host, request.roles, timeout, bool(patience), check)
+        else:
+            proof = prove(state, engine, context.plan, host, timeout, patience, check)
+            seconds["ready"] = round(time.monotonic() - started, 3)
+        return steps.result(stages, replace(proof, seconds=seconds))
 
 
 @contextmanager
@@ -224,7 +222,7 @@ def await_roles(
     timeout: float,
     waits: bool = True,
     check: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
+) -> SessionAnswer:
     """Wait until the replicas of some roles here are ready. Return ``begun``, their names, or ``unproven``, the reason.
 
     waits, check: as in `wait_until_ready`. Raises VerificationFailed, and what *check* does.
@@ -234,8 +232,8 @@ def await_roles(
         deadline = time.monotonic() + timeout
         ready = wait_until_ready(engine, plan, replicas, deadline, waits=waits, check=check, healthy=True)
     except PeersSilent as error:
-        return {"unproven": str(error)}
-    return {"begun": [replica["name"] for replica in ready]}
+        return SessionAnswer(unproven=str(error))
+    return SessionAnswer(begun=tuple(found.replica.name for found in ready))
 
 
 def prove(
@@ -246,10 +244,10 @@ def prove(
     timeout: float,
     patience: float,
     check: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
+) -> SessionAnswer:
     """Check that the replicas here work. Return ``replicas``, or ``unproven`` if peers did not answer in time.
 
-    ``warnings`` reports names that programs of the replicas had changed, which are restored.
+    The warnings report names that programs of the replicas had changed, which are restored.
 
     check: as in `verify`, which raises.
     """
@@ -269,13 +267,8 @@ def prove(
     try:
         replicas = verify(engine, plan, host, timeout, session.read_public_keys(), Waiting(patience, check, put_back))
     except PeersSilent as error:
-        return {"unproven": str(error), **warned(corrected)}
+        return SessionAnswer(unproven=str(error), warnings=tuple(corrected))
     if session.made_file.exists():
         remove_probes(session, plan.session.id)
     put_back()
-    return {"replicas": replicas, **warned(corrected)}
-
-
-def warned(warnings: list[str]) -> dict[str, list[str]]:
-    """Return the warnings of a result, if there are any."""
-    return {"warnings": warnings} if warnings else {}
+    return SessionAnswer(replicas=tuple(replicas), warnings=tuple(corrected))

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..adapters import engine_objects
 from ..adapters.engine import Engine
 from ..adapters.engine_objects import Container, read_inspected
 from ..adapters.matcher import Matcher
-from ..adapters.output import OutputDirectory, SessionOutput, whose
+from ..adapters.output import OutputDirectory, SessionOutput
 from ..adapters.state import StateDirectory
-from ..core.model.output import Since
+from ..core.model.call.session_host import KnownSession
+from ..core.model.decode import Malformed, decode, encode
+from ..core.model.output import JobCopy, JobOutcome, ReplicaEnd, SessionCopy, Since, Source
 from ..core.model.record import RUNNING, Record, group_of
 from ..core.rules.output import NO_JOB, Line, LineReader, Selection, nanoseconds_of, time_of
 from ..core.values.errors import SessionError
@@ -45,7 +47,7 @@ class LogArchive:
     size: int
     seconds: float
     most: int
-    ends: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ends: dict[str, dict[str, ReplicaEnd]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def add(self, entry: Container) -> None:
@@ -63,9 +65,9 @@ class LogArchive:
         except (SessionError, OSError) as error:
             self.problems.append(f"The output of {replica} could not be kept: {error}")
 
-    def _end(self, container: str) -> dict[str, Any]:
+    def _end(self, container: str) -> ReplicaEnd:
         found = self.engine.inspect(container) or read_inspected({})
-        return {"exit_code": found.exit_code, "oom_killed": found.out_of_memory, "finished": found.finished}
+        return ReplicaEnd(found.exit_code, found.out_of_memory, found.finished)
 
     def note(self, record: Record) -> None:
         """Record how replicas of a continuing session have ended."""
@@ -74,21 +76,23 @@ class LogArchive:
         output = OutputDirectory(str(self.state.root)).session(record.id)
         owner = {"owner": record.owner, "shared_with": list(record.shared_with)}
         try:
-            output.write_info(record.name, owner, None, {**output.read_info()["replicas"], **self.ends[record.id]})
+            ends = {**output.read_info()["replicas"], **encode(self.ends[record.id])}
+            output.write_info(record.name, owner, None, ends)
         except (SessionError, OSError) as error:
             self.problems.append(f"How replicas have ended could not be written down: {error}")
 
-    def finish(self, sessions: Mapping[str, Mapping[str, Any]]) -> None:
-        """Record that these sessions, by id, have ended here, and remove output whose retention time is over."""
+    def finish(self, sessions: Iterable[KnownSession]) -> None:
+        """Record that these sessions have ended here, and remove output whose retention time is over."""
         directory = OutputDirectory(str(self.state.root))
         try:
-            for session_id, session in sessions.items():
-                output = directory.session(session_id)
+            for session in sessions:
+                output = directory.session(session.id)
                 if not self.size:
-                    directory.remove(session_id)
-                elif session_id in self.ends or output.path.exists():
-                    ends = {**output.read_info()["replicas"], **self.ends.get(session_id, {})}
-                    output.write_info(session["name"], whose(session), time.time(), ends)
+                    directory.remove(session.id)
+                elif session.id in self.ends or output.path.exists():
+                    ends = {**output.read_info()["replicas"], **encode(self.ends.get(session.id, {}))}
+                    owner = {"owner": session.owner, "shared_with": list(session.shared_with)}
+                    output.write_info(session.name, owner, time.time(), ends)
             prune(self.state, self.seconds, self.most)
         except (SessionError, OSError) as error:
             self.problems.append(f"What is kept of output could not be put in order: {error}")
@@ -113,53 +117,55 @@ def prune(state: StateDirectory, seconds: float, most: int, check_mode: bool = F
 
 def known_sessions(
     state: StateDirectory, session_name: str, session_id: str = "", states: bool = False
-) -> list[dict[str, Any]]:
+) -> list[SessionCopy]:
     """Return the sessions with this name or id for which this host has a record or output.
 
     states: whether ``members`` contains the states of its replicas on this host.
     """
     found = {
-        record.id: _of_record(record, state.session(record.id).read_host())
+        record.id: _of_record(record, state.session(record.id).read_host(), states)
         for record in state.records()[0]
         if (session_id or record.id) == record.id and record.name == session_name
     }
-    for key, session in found.items():
-        if states and session["members"]:
-            session["members"].update(_states(key))
     directory = OutputDirectory(str(state.root))
     for key in directory.session_ids():
         output = directory.session(key)
-        description = output.read_info()
-        if description["name"] == session_name and (session_id or key) == key:
-            session = found.setdefault(key, {**_nothing_known(key), **whose(description)})
-            session.update(ended=output.ended(), replicas=description["replicas"], jobs=_jobs(output))
+        about = output.read_info()
+        if about["name"] == session_name and (session_id or key) == key:
+            session = found.get(key, SessionCopy(key, owner=about["owner"], shared_with=tuple(about["shared_with"])))
+            ends = {replica: _read_end(end) for replica, end in about["replicas"].items()}
+            found[key] = replace(session, ended=output.ended(), replicas=ends, jobs=_jobs(output))
     return [found[key] for key in sorted(found)]
 
 
-def _of_record(record: Record, host: str | None) -> dict[str, Any]:
-    """Return what a record shows of a session. host: this host's name in it."""
-    return {
-        **_nothing_known(record.id),
-        "status": record.status,
-        "revision": record.revision,
-        "owner": record.owner,
-        "shared_with": list(record.shared_with),
-        "resource_group": group_of(record),
-        "hosts": list(record.hosts),
-        "host": host,
-        "members": _members(record, host),
-    }
+def _of_record(record: Record, host: str | None, states: bool) -> SessionCopy:
+    """Return what a record shows of a session. host: this host's name in it. states: as of `known_sessions`."""
+    members = _members(record, host)
+    return SessionCopy(
+        record.id,
+        record.status,
+        record.revision,
+        record.owner,
+        record.shared_with,
+        group_of(record),
+        host=host,
+        hosts=record.hosts,
+        members={**members, **_states(record.id)} if states and members else members,
+    )
 
 
-def _jobs(output: SessionOutput) -> Mapping[str, Mapping[str, Any]]:
+def _read_end(end: object) -> ReplicaEnd:
+    """Return how a replica ended, as another release may have written it."""
+    try:
+        return decode(ReplicaEnd, end, "The end of a replica", forgiving=True)
+    except Malformed:
+        return ReplicaEnd()
+
+
+def _jobs(output: SessionOutput) -> dict[str, JobCopy]:
     """Return where the jobs of a session run and what they are, by id."""
     jobs = {job.id: job.read_info() for job in output.jobs()}
-    return {key: {name: job[name] for name in ("on", "here", "command")} for key, job in jobs.items() if job}
-
-
-def _nothing_known(session_id: str) -> dict[str, Any]:
-    nothing: dict[str, Any] = {"hosts": [], "members": {}, "replicas": {}, "jobs": {}}
-    return {"id": session_id, "status": "", "revision": 0, "resource_group": "", "ended": None, **whose({}), **nothing}
+    return {key: JobCopy(job["on"], tuple(job["command"]), tuple(job["here"])) for key, job in jobs.items() if job}
 
 
 def _members(record: Record, host: str | None) -> dict[str, str]:
@@ -231,16 +237,16 @@ class OutputReader:
         self._question = question
         self._matcher = Matcher(question.grep) if question.grep else None
         self._reads_on = positions is not None
-        self.positions: dict[str, Any] = dict(positions or {})
+        self.positions = dict(positions or {})
         self.running = 0
-        self.jobs: list[dict[str, Any]] = []
+        self.jobs: list[JobOutcome] = []
 
     def close(self) -> None:
         """End the search for lines."""
         if self._matcher is not None:
             self._matcher.close()
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[Source]:
         """Return the new lines of each replica and job. ``left_out`` is the number of older lines over the limit."""
         only_job = self._question.job not in ("", NO_JOB)
         sources: dict[tuple[str, str], Selection] = {}
@@ -248,17 +254,12 @@ class OutputReader:
         # The states are read before the output, so that the output of a program that has ended is complete.
         if self._question.job != NO_JOB:
             self._add_jobs(sources)
-        self.running = sum(job["status"] == RUNNING for job in self.jobs)
+        self.running = sum(job.status == RUNNING for job in self.jobs)
         if not only_job:
             self._add_containers(sources)
         self._reads_on = True
         return [
-            {
-                "replica": replica,
-                "job": job,
-                "lines": [list(line) for line in selection.lines],
-                "left_out": selection.left_out,
-            }
+            Source(replica, job, tuple(selection.lines), selection.left_out)
             for (replica, job), selection in sources.items()
         ]
 
@@ -266,12 +267,11 @@ class OutputReader:
         for job in self._output.jobs():
             if self._question.job in ("", job.id):
                 for outcome in outcomes(job):
-                    replica = outcome["replica"]
-                    if self._is_wanted(replica):
+                    if self._is_wanted(outcome.replica):
                         self.jobs.append(outcome)
-                        key = f"{job.id}/{replica}"
-                        lines, self.positions[key] = job.read(replica, self.positions.get(key))
-                        chosen = sources.setdefault((replica, job.id), self._selection())
+                        key = f"{job.id}/{outcome.replica}"
+                        lines, self.positions[key] = job.read(outcome.replica, self.positions.get(key))
+                        chosen = sources.setdefault((outcome.replica, job.id), self._selection())
                         self._add(chosen, lines)
 
     def _add_containers(self, sources: dict[tuple[str, str], Selection]) -> None:
@@ -288,12 +288,12 @@ class OutputReader:
                 self._add(chosen, read_log(self._engine, entry.id, reader))
                 self.positions[container] = reader.position()
 
-    def read_when_written(self, seconds: float) -> list[dict[str, Any]]:
+    def read_when_written(self, seconds: float) -> list[Source]:
         """Return new lines as soon as there are any, or nothing after this many seconds."""
         deadline = time.monotonic() + seconds
         while True:
             found = self.read()
-            if any(source["lines"] for source in found) or not self.running or time.monotonic() > deadline:
+            if any(source.lines for source in found) or not self.running or time.monotonic() > deadline:
                 return found
             time.sleep(POLL)
 

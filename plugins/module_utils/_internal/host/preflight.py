@@ -21,7 +21,7 @@ from ..adapters.folders import FolderError
 from ..adapters.probe import Peer
 from ..adapters.state import StateDirectory
 from ..core.model.call.host_info import LookAtHost
-from ..core.model.call.host_preflight import Examine
+from ..core.model.call.host_preflight import Examine, Heard, PreflightAnswer, TcpOutcome
 from ..core.model.decode import encode
 from ..core.preflight.probe_plan import Place, Target
 from ..core.rules import isolation
@@ -67,7 +67,7 @@ def examine(request: Examine) -> dict[str, Any]:
             underlay_address=request.underlay_address,
             accelerators=declared,
         )
-        found["host"] = host_facts(StateDirectory(state_directory), wanted)
+        found["host"] = encode(host_facts(StateDirectory(state_directory), wanted))
         found["nvidia"] = accelerators.nvidia_models() if NVIDIA in detected_classes(declared).values() else []
     found["underlay"], found["underlay_problem"] = None, ""
     try:
@@ -193,11 +193,10 @@ def listen(
     token: str,
     storage: Storage,
     roots: list[str],
-) -> dict[str, Any]:
+) -> PreflightAnswer:
     """Start the process to which other hosts connect, and write the probes in shared directories.
 
-    settings: vni, port, mtu, ports, encrypted and probe_id. Returns server, port, udp, wrote (paths) and problems (why
-    other paths were not written). Raises SessionError.
+    settings: vni, port, mtu, ports, encrypted and probe_id. Raises SessionError.
     """
     probe_id = str(settings["probe_id"])
     wrote: list[str] = []
@@ -232,7 +231,8 @@ def listen(
     except BaseException:
         remove()
         raise
-    return {**vars(started), "wrote": [source for source in wrote if source not in problems], "problems": problems}
+    good = tuple(source for source in wrote if source not in problems)
+    return PreflightAnswer(changed=False, wrote=good, problems=problems, **vars(started))
 
 
 def _put_rules(own: Peer, peers: Sequence[Peer], settings: Mapping[str, Any]) -> None:
@@ -262,11 +262,10 @@ def reach(
     token: str,
     storage: Storage,
     roots: list[str],
-) -> dict[str, Any]:
+) -> PreflightAnswer:
     """Send packets to the other hosts, connect to them, and look for their probes in shared directories.
 
-    Returns peers (by number the result of TCP: problem, mtu) and shared (path to whether the probe was found). Raises
-    SessionError.
+    Raises SessionError.
     """
     sizes = {peer.address: peer.size for peer in peers}
     with probe.inside_of(server["pid"], own.address) as channel:
@@ -284,12 +283,12 @@ def reach(
         source: data.finds_probe(source, roots, data.probe_name(settings["probe_id"]), data.probe_text(token, source))
         for source in storage
     }
-    return {
-        "peers": {
-            str(peer.number): encode(tcp_results[peer.endpoint]) for peer in peers if peer.endpoint in tcp_results
-        },
-        "shared": found,
+    done = {
+        str(peer.number): TcpOutcome(**vars(tcp_results[peer.endpoint]))
+        for peer in peers
+        if peer.endpoint in tcp_results
     }
+    return PreflightAnswer(changed=False, peers=done, shared=found)
 
 
 def measure(own: str, target: tuple[str, int], *, token: str, seconds: float, size: int) -> dict[str, float]:
@@ -297,9 +296,10 @@ def measure(own: str, target: tuple[str, int], *, token: str, seconds: float, si
     return probe.measure(target, own, token, seconds, size)
 
 
-def stop(server: Mapping[str, int], token: str) -> dict[str, dict[str, int]] | None:
+def stop(server: Mapping[str, int], token: str) -> Heard | None:
     """End the process. Return the largest packet that it received, by path and by the number of the sending host."""
     try:
-        return probe.end(server, token)
+        heard = probe.end(server, token)
+        return None if heard is None else Heard(**heard)
     finally:
         firewall.remove(isolation.PROBE[0])  # the process also does this, unless it was killed

@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
 from ..adapters.engine import Engine
 from ..adapters.ledger import LedgerFile
 from ..adapters.ssh_keys import converge_keys
 from ..adapters.state import PublicKeys, SessionDirectory, StateDirectory
-from ..core.model.record import ENDED, Record, differs, is_stub, line_of, says_the_same, stub_of
+from ..core.model.record import ENDED, Record, Tombstone, differs, is_stub, line_of, says_the_same, stub_of
 from ..core.values.errors import SessionError, message_of
 from . import firewall_rules
 from .steps import descriptions, perform
@@ -171,20 +171,20 @@ def keep_lines(
 
 
 def keep_tombstones(
-    state: StateDirectory, tombstones: list[dict[str, Any]], forget: list[str], check_mode: bool
+    state: StateDirectory, tombstones: Iterable[Tombstone], forget: Iterable[str], check_mode: bool
 ) -> list[str]:
-    """Add *tombstones* (id, name, hosts) and remove those of the ids in *forget*. Return what was done."""
+    """Add *tombstones* and remove those of the ids in *forget*. Return what was done."""
     actions = []
-    known = {tombstone["id"]: tombstone for tombstone in state.tombstones()}
+    known = {tombstone.id: tombstone for tombstone in state.tombstones()}
     for tombstone in tombstones:
-        before = known.get(tombstone["id"])
-        hosts = sorted({*tombstone["hosts"], *(before["hosts"] if before else ())})
-        if before is None or before["hosts"] != hosts:
-            actions.append(f"set tombstone {tombstone['name']}")
+        before = known.get(tombstone.id)
+        hosts = sorted({*tombstone.hosts, *(before.hosts if before else ())})
+        if before is None or list(before.hosts) != hosts:
+            actions.append(f"set tombstone {tombstone.name}")
             if not check_mode:
-                state.write_tombstone(tombstone["id"], tombstone["name"], hosts)
+                state.write_tombstone(tombstone.id, tombstone.name, hosts)
     for tombstone in (known[session_id] for session_id in forget if session_id in known):
-        actions.append(f"remove tombstone {tombstone['name']}")
+        actions.append(f"remove tombstone {tombstone.name}")
         if not check_mode:
-            state.remove_tombstone(tombstone["id"])
+            state.remove_tombstone(tombstone.id)
     return actions

@@ -19,9 +19,9 @@ from typing import Any
 from ..adapters.bounded import Crashed, Hung, be_impatient, bounded, waiting_for
 from ..adapters.state import StateDirectory
 from ..adapters.suspicion import SuspicionFile
-from ..core.model.call.base import Result, read
+from ..core.model.call.base import Answer, failed, plain_answer, read
 from ..core.rules.call_limits import seconds_for
-from ..core.values.errors import SessionError, failed
+from ..core.values.errors import SessionError
 
 MARK = "CLUSTER-COMPUTE-ANSWER "
 """How the line of the answer begins: a host's shell may have written other lines before it."""
@@ -54,7 +54,7 @@ def _say(answer: str) -> None:
 
 def run_bounded(
     call: str, arguments: dict[str, Any], check_mode: bool, answered: Callable[[str], object] = lambda _answer: None
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """Return the result of one call. It runs in a process that is left behind if this host hangs, which is remembered.
 
     answered: is called with the answer, as JSON, before the metrics of this host are written. Raises Crashed.
@@ -78,9 +78,9 @@ def run_bounded(
 
     try:
         text = bounded(work, f"the call {call}", seconds_for(call, arguments), answered, then)
-        result: dict[str, Any] = json.loads(text)
+        result: Mapping[str, Any] = json.loads(text)
     except Hung as error:
-        result = _unusable(error) if call == "host_info" else failed(error)
+        result = plain_answer(_unusable(error) if call == "host_info" else failed(error, Answer()))
         answered(json.dumps(result))
     if note is not None and not check_mode:
         _remember(note, _hang_in(result), has_hung)
@@ -95,9 +95,12 @@ def _remember(note: SuspicionFile, problem: str, has_hung: bool) -> None:
         note.answers_again()
 
 
-def _unusable(error: Hung) -> dict[str, Any]:
-    """Return the facts of a host that hangs."""
-    return {"changed": False, "host": {"usable": False, "problem": str(error), "hangs": True}}
+def _unusable(error: Hung) -> Answer:
+    """Return the answer with the facts of a host that hangs."""
+    from ..core.model.call.host_info import UnusableAnswer
+    from ..core.model.facts import Unusable
+
+    return UnusableAnswer(False, host=Unusable(str(error), hangs=True))
 
 
 def _hang_in(result: Mapping[str, Any]) -> str:
@@ -108,8 +111,8 @@ def _hang_in(result: Mapping[str, Any]) -> str:
     return str(host["problem"]) if isinstance(host, Mapping) and host.get("hangs") else ""
 
 
-def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> Result:
-    """Return the result of one call in the form of a module: changed, diff; failed and msg if it failed in a known way.
+def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> Mapping[str, Any]:
+    """Return the plain form of the answer to one call, which is the result of a module.
 
     call: the name of its file in `calls`: STATES contains what it can be asked for, and ``call`` runs that.
     arguments: in their plain form.
@@ -118,10 +121,9 @@ def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> Result:
     try:
         if call not in TELLING and "state_directory" in arguments:
             StateDirectory(arguments["state_directory"]).check_version()
-        result: Result = code.call(read(code.STATES, arguments), check_mode)
+        return plain_answer(code.call(read(code.STATES, arguments), check_mode))
     except (SessionError, OSError) as error:
-        return failed(error)
-    return result
+        return plain_answer(failed(error, Answer()))
 
 
 def tell_monitoring(call: str, arguments: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> None:

@@ -19,6 +19,7 @@ from ..adapters.engine_objects import Container, EngineNetwork
 from ..adapters.ledger import LedgerFile
 from ..adapters.output import OutputDirectory
 from ..adapters.state import DamagedFile, StateDirectory
+from ..core.model.call.session_host import KnownSession, SessionElsewhere
 from ..core.model.claims import COMMITTED
 from ..core.model.output import MAIN
 from ..core.model.record import Record, carriers, group_of, is_stub, latest
@@ -206,16 +207,13 @@ def _meant(session_name: str | None, session_id: str | None) -> tuple[dict[str, 
 
 def known_sessions(
     engine: Engine, state: StateDirectory, ledger: LedgerFile, session_name: str | None, session_id: str | None
-) -> list[dict[str, Any]]:
-    """Return every matching session of which this host has any part, sorted by id.
-
-    Each has id and name, and if its record has them hosts, owner and shared_with.
-    """
+) -> list[KnownSession]:
+    """Return every matching session of which this host has any part, sorted by id."""
     labels, is_meant = _meant(session_name, session_id)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, KnownSession] = {}
 
     def add(key: str, name: str) -> None:
-        found.setdefault(key, {"id": key, "name": name, "hosts": [], "owner": "", "shared_with": []})
+        found.setdefault(key, KnownSession(key, name))
 
     entries = [entry.labels for entry in engine.session_containers(labels)]
     for of_entry in [*entries, *(network.labels for network in engine.networks(labels))]:
@@ -227,8 +225,8 @@ def known_sessions(
     for record in state.records()[0]:
         if is_meant(record.name, record.id):
             add(record.id, record.name)
-            whose = {"owner": record.owner, "shared_with": list(record.shared_with)}
-            found[record.id].update(hosts=list(record.hosts), **whose)
+            known = replace(found[record.id], hosts=record.hosts, owner=record.owner, shared_with=record.shared_with)
+            found[record.id] = known
     return [found[key] for key in sorted(found)]
 
 
@@ -251,7 +249,7 @@ def sessions_of_others(
     session_name: str | None,
     session_id: str | None,
     told: Mapping[str, Any] | None,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, SessionElsewhere]:
     """Return by id the sessions with the name that belong to another resource group or have hosts outside this one.
 
     If a record is lost, the one in a label that this host has written counts. Containers without an identifiable owner
@@ -269,16 +267,11 @@ def sessions_of_others(
         proven = labelled_records(engine, state)[0]
         records.update({key: proven[key] for key in unrecorded & proven.keys()})
         for key in unrecorded & containers - {*proven, session_id}:
-            found[key] = {"id": key, "name": session_name or "", "resource_group": "", "hosts": [], "status": ""}
+            found[key] = SessionElsewhere(key, session_name or "", "", (), "")
     for record in records.values():
         if is_left_alone(told, record):
-            found[record.id] = {
-                "id": record.id,
-                "name": record.name,
-                "resource_group": group_of(record),
-                "hosts": list(carriers(record)),
-                "status": record.status,
-            }
+            place = (group_of(record), tuple(carriers(record)), record.status)
+            found[record.id] = SessionElsewhere(record.id, record.name, *place)
     return found
 
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..adapters.bounded import bounded
 from ..adapters.engine import PATIENCE, Engine
@@ -22,6 +21,9 @@ from ..adapters.engine_objects import LABEL_SESSION_ID
 from ..adapters.ledger import LOOK_SECONDS, DamagedLedger, LedgerFile
 from ..adapters.state import WORK_DEADLINE, DamagedFile, PublicKeys, SessionDirectory, StateDirectory
 from ..core.model.call import session_repair
+from ..core.model.call.session_host import KnownSession
+from ..core.model.call.session_repair import Repaired, RepairedSession
+from ..core.model.decode import decode, encode
 from ..core.model.plan import read_plan
 from ..core.model.record import ENDED, RUNNING, Record, differs, is_stub, latest, require_known, stub_of
 from ..core.rules.membership import UNKNOWN
@@ -33,6 +35,9 @@ from .session import links
 from .session.context import Context, Upkeep, has_ssh
 from .session.stages import session_stages
 from .steps import Stage, descriptions, difference, perform
+
+if TYPE_CHECKING:
+    from .output import LogArchive
 
 
 class HeldBack(SessionError):
@@ -48,46 +53,6 @@ OWN_STATE = session_repair.Repair(host="")
 """The request of a host by itself, whose state has its name in each session."""
 
 
-@dataclass
-class Repair:
-    """What was, or would be, done.
-
-    sessions: by id, name, actions and problem, which is empty on success. faults: problems that belong to no session.
-    warnings: problems that remain for now and cause no harm. held_back: ids of sessions that this host does not start
-    by itself now.
-    """
-
-    actions: list[str] = field(default_factory=list)
-    sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    public_keys: dict[str, PublicKeys] = field(default_factory=dict)
-    before: dict[str, Any] = field(default_factory=dict)
-    after: dict[str, Any] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    held_back: set[str] = field(default_factory=set)
-
-    def plain(self) -> dict[str, Any]:
-        """Return it in a form for JSON."""
-        return {**vars(self), "held_back": sorted(self.held_back)}
-
-    def add(self, other: Mapping[str, Any]) -> None:
-        """Add another repair in its plain form."""
-        for name in ("actions", "faults", "warnings"):
-            getattr(self, name).extend(other[name])
-        for name in ("sessions", "public_keys", "before", "after", "held_back"):
-            getattr(self, name).update(other[name])
-
-    @property
-    def problems(self) -> list[str]:
-        """What could not be repaired."""
-        of_sessions = [
-            f"Session {session['name']}: {session['problem']}"
-            for session in self.sessions.values()
-            if session["problem"]
-        ]
-        return [*self.faults, *of_sessions]
-
-
 def repair_host(
     state: StateDirectory,
     request: session_repair.Repair = OWN_STATE,
@@ -95,7 +60,7 @@ def repair_host(
     evaluate: Callable[[Record, str], None] | None = None,
     alone: bool = False,
     check_mode: bool = False,
-) -> Repair:
+) -> Repaired:
     """Repair every session of this host, or only a named session.
 
     A newer revision of other hosts, or a copy that is missing here, is taken over. A session without a record now that
@@ -112,7 +77,7 @@ def repair_host(
     """
     session_name, apart, records = request.session_name, request.apart, request.records
     engine = Engine.connect(PATIENCE)
-    result = Repair()
+    result = Repaired()
     repairer = _Repairer(engine, state, result, request, evaluate, check_mode)
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
@@ -123,7 +88,7 @@ def repair_host(
     here = {*request.recorded, *own}
     copies, unproven = _copies(engine, state, own, records)
     result.sessions = {
-        session_id: {"name": name, "actions": [], "problem": _why_not_believed(state, what)}
+        session_id: RepairedSession(name, problem=_why_not_believed(state, what))
         for session_id, (name, what) in unproven.items()
         if session_name in ("", name)
     }
@@ -199,7 +164,7 @@ class _Repairer:
         self,
         engine: Engine,
         state: StateDirectory,
-        result: Repair,
+        result: Repaired,
         request: session_repair.Repair,
         evaluate: Callable[[Record, str], None] | None,
         check_mode: bool,
@@ -282,24 +247,23 @@ class _Repairer:
         """
         try:
             work = partial(self._apart, record, host, was_here, is_own)
-            self.result.add(bounded(work, f"the repair of session {record.name}", SECONDS))
+            done = bounded(work, f"the repair of session {record.name}", SECONDS)
+            self.result.add(decode(Repaired, done, f"The repair of session {record.name}"))
         except Exception as error:  # whatever the error is, even a hang, other sessions must not be affected
-            self.result.sessions[record.id] = {"name": record.name, "actions": [], "problem": message_of(error)}
+            self.result.sessions[record.id] = RepairedSession(record.name, problem=message_of(error))
 
-    def _apart(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> dict[str, Any]:
-        """Repair a session in a separate process. Return the result, for `Repair.add`."""
-        one = copy(self)
-        one.result = Repair()
-        session: dict[str, Any] = {"name": record.name, "actions": [], "problem": ""}
+    def _apart(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> object:
+        """Repair a session in a separate process. Return the plain form of what was done."""
+        one, problem = copy(self), ""
+        one.result = Repaired()
         try:
             with nullcontext() if self.check_mode else self.state.working_on(record.id):
                 one._repair(record, host or self.state.session(record.id).name_in(record), was_here, is_own)
         except Exception as error:  # also an unexpected error, or a lack of memory
-            session["problem"] = message_of(error)
-        session["actions"] = list(one.result.actions)
-        if session["actions"] or session["problem"]:
-            one.result.sessions[record.id] = session
-        return one.result.plain()
+            problem = message_of(error)
+        if one.result.actions or problem:
+            one.result.sessions[record.id] = RepairedSession(record.name, tuple(one.result.actions), problem)
+        return encode(one.result)
 
     def _repair(self, record: Record, host: str | None, was_here: bool, is_own: bool) -> None:
         if was_here:
@@ -349,8 +313,7 @@ class _Repairer:
             gone, warnings = remove(stages)
             self._note(gone)
             self.result.warnings += warnings
-            whose = {"name": record.name, "owner": record.owner, "shared_with": list(record.shared_with)}
-            archive.finish({record.id: whose})
+            archive.finish([KnownSession(record.id, record.name, (), record.owner, record.shared_with)])
             self.result.faults += archive.problems
 
     def _hold_back(self, record: Record, host: str, own_membership: Membership) -> None:
@@ -363,7 +326,7 @@ class _Repairer:
         }
         waiting = [replica.name for replica in context.replicas if replica.name not in running]
         if waiting:
-            self.result.held_back.add(record.id)
+            self.result.held_back.append(record.id)
             yes = sum(own_membership.answers.values())
             raise HeldBack(
                 f"{', '.join(waiting)} may run elsewhere by now, so this host does not start them: that it still "
@@ -408,7 +371,7 @@ class _Repairer:
         what = f"note that most witnesses agreed to what session {record.name} is without"
         self._did(what, "witnesses", record.name, "undecided", "agreed")
 
-    def _archive(self) -> Any:
+    def _archive(self) -> LogArchive:
         """Return the archive for the output of replicas that a change has removed from this host."""
         from .output import own_archive
 
@@ -425,7 +388,7 @@ class _Repairer:
         self.result.before.update(diff["before"])
         self.result.after.update(diff["after"])
 
-    def _did(self, action: str, kind: str, name: str, before: Any, after: Any) -> None:
+    def _did(self, action: str, kind: str, name: str, before: object, after: object) -> None:
         self.result.actions.append(action)
         self.result.before[f"{kind} {name}"] = before
         self.result.after[f"{kind} {name}"] = after

@@ -11,12 +11,15 @@ Check mode runs only the plan.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from ..core.values.errors import SessionError, is_of_host, message_of
+
+if TYPE_CHECKING:
+    from ..core.model.call.base import A
 
 PARALLEL = 16
 """Number of parallel steps of one stage, which are requests to an engine that itself works in parallel."""
@@ -105,7 +108,7 @@ def descriptions(stages: Sequence[Stage]) -> list[str]:
     return [step.describe() for stage in stages for step in stage]
 
 
-def difference(stages: Sequence[Stage]) -> dict[str, dict[str, Any]]:
+def difference(stages: Sequence[Stage]) -> Mapping[str, Mapping[str, object]]:
     """Return Ansible's diff structure, with the states of each changed object before and after."""
     steps = [step for stage in stages for step in stage]
     return {
@@ -114,13 +117,19 @@ def difference(stages: Sequence[Stage]) -> dict[str, dict[str, Any]]:
     }
 
 
+def made(actions: Sequence[str], answer: A) -> A:
+    """Return an answer with what was made where nothing was before."""
+    difference = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
+    return replace(answer, changed=bool(actions), actions=tuple(actions), diff=difference)
+
+
 def seconds_until(kind: str, stages: Sequence[Stage], seconds: Sequence[float]) -> tuple[float, float]:
     """Return the seconds of the stages before the first one with objects of a kind, and of those from it on."""
     first = next((place for place, stage in enumerate(stages) if any(step.kind == kind for step in stage)), len(stages))
     return round(sum(seconds[:first]), 3), round(sum(seconds[first:]), 3)
 
 
-def result(stages: Sequence[Stage]) -> dict[str, Any]:
-    """Return the result of a module for the stages: changed, actions, diff."""
-    actions = descriptions(stages)
-    return {"changed": bool(actions), "actions": actions, "diff": difference(stages)}
+def result(stages: Sequence[Stage], answer: A) -> A:
+    """Return an answer with what the stages changed."""
+    actions = tuple(descriptions(stages))
+    return replace(answer, changed=bool(actions), actions=actions, diff=difference(stages))

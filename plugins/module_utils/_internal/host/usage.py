@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from ..adapters.engine import Engine, EngineError
+from ..core.model.facts import Usage
 
 INTERVAL = 0.5
 """Seconds over which the use of CPU is measured."""
@@ -21,7 +22,7 @@ Sample = tuple[float, int, int]
 """Seconds of the host's own clock, nanoseconds of CPU time, bytes of memory."""
 
 
-def measure(names: list[str]) -> dict[str, dict[str, int]]:
+def measure(names: list[str]) -> dict[str, Usage]:
     """Return the use of CPU, in thousandths, and of memory, in bytes, by the name of the container.
 
     A container that ends in the meantime, or that the engine does not report in time, is left out. A missing value is
@@ -49,7 +50,7 @@ def measure(names: list[str]) -> dict[str, dict[str, int]]:
         time.sleep(INTERVAL)
         after = list(pool.map(sample, names))
     return {
-        name: {"cpus": share(first, second), "memory": second[2]}
+        name: Usage(share(first, second), second[2])
         for name, first, second in zip(names, before, after)
         if first is not None and second is not None
     }

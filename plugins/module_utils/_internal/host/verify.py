@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from ..adapters import ssh_server
 from ..adapters.engine import RUNTIME, Engine
@@ -21,6 +20,7 @@ from ..adapters.first_address import is_first
 from ..adapters.link import LinkError, addresses_of, run_in_network_of
 from ..adapters.listeners import listening_addresses, listens
 from ..adapters.state import PublicKeys
+from ..core.model.call.session_host import ProvenReplica
 from ..core.model.plan import VXLAN, Network, Plan, Replica
 from ..core.rules.environment import LOGIN_PORT, SSH_PORT
 from ..core.rules.first_program import in_front
@@ -38,6 +38,15 @@ EVERYWHERE = (EVERY_ADDRESS, "::")
 
 class VerificationFailed(SessionError):
     """A replica differs from the plan. The message names the replica, the host and the last state seen."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A replica that is ready. pid: of its first process. runtime: of the engine, by which it was started."""
+
+    replica: Replica
+    pid: int
+    runtime: str | None
 
 
 class PeersSilent(VerificationFailed):
@@ -82,34 +91,39 @@ def verify(
     timeout: float,
     public_keys: PublicKeys,
     waiting: Waiting = ALONE,
-) -> list[dict[str, Any]]:
+) -> list[ProvenReplica]:
     """Wait at most *timeout* seconds for every replica on *host*, then check its network.
 
-    public_keys: public keys of the session's replicas, as far as they are known here. Returns one dict per replica:
-    name, host, container, rank, address, status, interface, mtu. Raises VerificationFailed with everything that is
-    wrong, and PeersSilent if only peers are missing.
+    public_keys: public keys of the session's replicas, as far as they are known here. Raises VerificationFailed with
+    everything that is wrong, and PeersSilent if only peers are missing.
     """
-    replicas = plan.on(host)
     deadline = time.monotonic() + timeout
-    results = wait_until_ready(engine, plan, replicas, deadline, waits=bool(waiting.patience), check=waiting.check)
+    ready = wait_until_ready(engine, plan, plan.on(host), deadline, waits=bool(waiting.patience), check=waiting.check)
     waiting.put_back()
+    proven = [_proven(plan.network, found) for found in ready]
     if plan.network is not None:
-        for replica, result in zip(replicas, results):
-            result.update(_prove_interface(plan.network, replica, result["pid"]))
-            _prove_server(replica, result["pid"])
-            _prove_first_address(replica, result)
         if plan.network.driver == VXLAN:
-            _prove_packets(plan, plan.network.port, host, results[0], waiting)
+            _prove_packets(plan, plan.network.port, ready[0], proven[0], waiting)
         if plan.network.tunnel is not None:
             _prove_tunnel(plan, plan.network.tunnel.link, host)
         _prove_logins(engine, plan, host, waiting)
     if plan.ssh_port is not None:
-        for replica, result in zip(replicas, results):
-            if replica.rank == 0:
-                _prove_login(replica, result["pid"], public_keys[replica.name]["host"])
-    for result in results:
-        del result["pid"], result["runtime"]
-    return results
+        for found in ready:
+            if found.replica.rank == 0:
+                _prove_login(found.replica, found.pid, public_keys[found.replica.name]["host"])
+    return proven
+
+
+def _proven(network: Network | None, found: Ready) -> ProvenReplica:
+    """Check what a replica needs of its own network, if it has one."""
+    replica = found.replica
+    place = (replica.name, replica.host, replica.container, replica.rank, replica.address)
+    if network is None:
+        return ProvenReplica(*place)
+    interface, mtu = _prove_interface(network, replica, found.pid)
+    _prove_server(replica, found.pid)
+    _prove_first_address(found)
+    return ProvenReplica(*place, interface=interface, mtu=mtu)
 
 
 def wait_until_ready(
@@ -121,8 +135,8 @@ def wait_until_ready(
     waits: bool = True,
     check: Callable[[], None] = lambda: None,
     healthy: bool = False,
-) -> list[dict[str, Any]]:
-    """Wait until replicas run, and listen if their role requires it. Return the initial results for `verify`.
+) -> list[Ready]:
+    """Wait until replicas run, and listen if their role requires it.
 
     deadline: of the monotonic clock. waits: whether a running replica may take until then to get ready. check: as in
     `verify`. healthy: whether replicas whose roles start before others also have to be healthy, by their image's check.
@@ -144,12 +158,12 @@ def _wait_until_ready(
     deadline: float,
     waits: bool,
     check: Callable[[], None],
-) -> dict[str, Any]:
+) -> Ready:
     delay = 0.05
     while True:
         result = _wait_until_running(engine, replica, healthy, deadline, waits, check)
         # The other replicas cannot use a service that only its own replica reaches.
-        seen = listening_addresses(result["pid"], port) if port is not None else set()
+        seen = listening_addresses(result.pid, port) if port is not None else set()
         if port is None or seen & {replica.address, *EVERYWHERE}:
             return result
         if not waits:
@@ -176,14 +190,14 @@ def _not_ready(replica: Replica) -> PeersSilent:
 
 def _wait_until_running(
     engine: Engine, replica: Replica, healthy: bool, deadline: float, waits: bool, check: Callable[[], None]
-) -> dict[str, Any]:
+) -> Ready:
     delay = 0.05
     while True:
         found = _inspect(engine, replica, check)
         is_late = time.monotonic() > deadline
         if found.status == "running":
             if not healthy or found.health is None or found.health.status == "healthy":
-                return _running(replica, found)
+                return Ready(replica, found.pid, found.runtime)
             if not waits:
                 raise _not_ready(replica)
             if is_late:
@@ -205,20 +219,6 @@ def _inspect(engine: Engine, replica: Replica, check: Callable[[], None]) -> Ins
             f"The container {replica.container} on {replica.host} does not exist: somebody has removed it."
         )
     return found
-
-
-def _running(replica: Replica, found: Inspected) -> dict[str, Any]:
-    """Return the initial result of a replica that runs."""
-    return {
-        "name": replica.name,
-        "host": replica.host,
-        "container": replica.container,
-        "rank": replica.rank,
-        "address": replica.address,
-        "status": "RUNNING",
-        "pid": found.pid,
-        "runtime": found.runtime,
-    }
 
 
 def _not_running(engine: Engine, replica: Replica, found: Inspected) -> str:
@@ -311,8 +311,8 @@ def _prove_login(replica: Replica, pid: int, key: str | None) -> None:
         )
 
 
-def _prove_interface(network: Network, replica: Replica, pid: int) -> dict[str, Any]:
-    """Compare the replica's session interface with the plan: name, address, MAC, MTU."""
+def _prove_interface(network: Network, replica: Replica, pid: int) -> tuple[str, int]:
+    """Compare the replica's session interface with the plan: name, address, MAC, MTU. Return its name and MTU."""
     found = addresses_of(pid)
     link = found.get(str(replica.address))
     if link is None:
@@ -328,12 +328,13 @@ def _prove_interface(network: Network, replica: Replica, pid: int) -> dict[str, 
         raise VerificationFailed(
             f"The session interface of the replica {replica.name} on {replica.host} is not as planned: {changes}."
         )
-    return {"interface": link.name, "mtu": link.mtu}
+    return link.name, link.mtu
 
 
-def _prove_first_address(replica: Replica, result: Mapping[str, Any]) -> None:
+def _prove_first_address(found: Ready) -> None:
     """Check that programs of a replica which was started by our runtime find its session's address first."""
-    if result["runtime"] == RUNTIME and not is_first(result["pid"], str(replica.address)):
+    replica = found.replica
+    if found.runtime == RUNTIME and not is_first(found.pid, str(replica.address)):
         raise VerificationFailed(
             f"Programs of the replica {replica.name} on {replica.host} do not find its session's address "
             f"{replica.address} first, for which the engine's runtime {RUNTIME} was to see when the "
@@ -350,13 +351,13 @@ def _first_elsewhere(plan: Plan, host: str) -> list[Replica]:
     return list(first.values())
 
 
-def _prove_packets(plan: Plan, port: int | None, host: str, own: Mapping[str, Any], waiting: Waiting) -> None:
+def _prove_packets(plan: Plan, port: int | None, own: Ready, proven: ProvenReplica, waiting: Waiting) -> None:
     """Send an unfragmentable packet of the full size from this host's first replica to the first of every other host.
 
     Every host does this, so each pair is checked in both directions.
     """
+    host, mtu = proven.host, proven.mtu
     silent = _first_elsewhere(plan, host)
-    mtu = own["mtu"]
     size = str(mtu - ICMP_OVERHEAD[4])
     if silent and not waiting.patience:
         raise PeersSilent(f"The replicas on {', '.join(target.host for target in silent)} were not asked yet.")
@@ -365,11 +366,11 @@ def _prove_packets(plan: Plan, port: int | None, host: str, own: Mapping[str, An
         seconds = str(math.ceil(min(waiting.patience, ROUND)))
         command = ["ping", "-n", "-q", "-M", "do", "-s", size, "-c", "1", "-w", seconds, str(target.address)]
         try:
-            run_in_network_of(own["pid"], command)
+            run_in_network_of(own.pid, command)
         except LinkError as error:
             return (
                 f"No packet of the full size ({mtu} bytes, unfragmented) came back from {target.name} on "
-                f"{target.host} to {own['name']} on {host}. UDP port {port} has to be open between the hosts, and "
+                f"{target.host} to {proven.name} on {host}. UDP port {port} has to be open between the hosts, and "
                 f"the path between them has to carry the underlay's MTU. {error}"
             )
         return None

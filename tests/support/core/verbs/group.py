@@ -185,7 +185,10 @@ class Launch:
         return {replica["name"]: {"client": f"c {replica['name']}", "host": "h"} for replica in self._members(host)}
 
     def _replicas(self, host: str) -> list[dict[str, Any]]:
-        return [{"name": each["name"], "rank": each["rank"], "status": "RUNNING"} for each in self._members(host)]
+        return [
+            {"name": each["name"], "host": host, "container": each["container"], "rank": each["rank"]}
+            for each in self._members(host)
+        ]
 
     def _started(self, host: str) -> dict[str, Any]:
         if host in self.state["hosts"]:

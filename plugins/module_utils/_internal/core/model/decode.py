@@ -5,9 +5,9 @@
 """Dataclasses from plain data, as JSON contains it, and back; their type hints are the only description.
 
 The types are text, numbers, truth values, `Optional`, ``tuple[X, ...]``, ``tuple[X, Y]`` and ``list[X]`` from lists,
-``dict[str, X]`` from mappings, other dataclasses, classes with a ``from_dict`` of their own, and `Any`, which is taken
-as it is. Fields with a default may be missing. Hosts have Python 3.9, which cannot evaluate ``X | None``: files that
-define such dataclasses do without ``from __future__ import annotations``.
+``dict[str, X]`` and ``Mapping[str, X]`` from mappings, other dataclasses, classes with a ``from_dict`` of their own,
+and `Any`, which is taken as it is. Fields with a default may be missing. Hosts have Python 3.9, which cannot evaluate
+``X | None``: files that define such dataclasses do without ``from __future__ import annotations``.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _reader(hint: Any, own: Callable[[Any], Any] | None = None) -> Reader:
     if origin is list:
         read_items = _list_reader(_reader(inner[0], own))
         return lambda value, place, problems: list(read_items(value, place, problems) or ())
-    if origin is dict:
+    if origin in (dict, Mapping):
         return _mapping_reader(_reader(inner[1], own))
     if own is not None:
         return _own_reader(own)

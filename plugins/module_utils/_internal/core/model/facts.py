@@ -2,18 +2,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Facts that a host reports about itself: the result ``host`` of host_info, which `host.facts` makes.
-
-Only the controller reads them, so hosts need not load this file.
-"""
+"""Facts that a host reports about itself: the result ``host`` of host_info, which `host.facts` makes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ..values.cpus import Topology
+from .call.base import PublicKeys
 from .claims import Reservation
-from .decode import decode
+from .decode import OPTIONAL, decode
 from .health import Drain, Suspicion
 from .host_parts import Underlay, Volume
 from .output import JobOutcome
@@ -76,6 +74,14 @@ class Corrections:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """The usage of a container: CPUs in thousandths, bytes of memory."""
+
+    cpus: int
+    memory: int
+
+
+@dataclass(frozen=True)
 class Container:
     """The container of a replica. devices: names by class. usage: what it uses now, if that was requested."""
 
@@ -89,7 +95,7 @@ class Container:
     state: str
     exit_code: Optional[int] = None
     failure: Optional[ContainerFailure] = None
-    usage: Optional[dict[str, Any]] = None
+    usage: Optional[Usage] = None
     corrections: Optional[Corrections] = None
 
 
@@ -101,7 +107,7 @@ class Parts:
     kinds: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Port:
     """A port that something listens on, publishes or holds."""
 
@@ -141,6 +147,15 @@ class PathFacts:
 
 
 @dataclass(frozen=True)
+class Unusable:
+    """The facts of a host that cannot run sessions; as of HostFacts."""
+
+    problem: str
+    hangs: bool = False
+    usable: bool = False
+
+
+@dataclass(frozen=True)
 class HostFacts:
     """The facts of one host; what was not requested is empty.
 
@@ -161,7 +176,7 @@ class HostFacts:
 
     usable: bool = True
     problem: str = ""
-    hangs: bool = False
+    hangs: bool = field(default=False, metadata=OPTIONAL)
     identity: str = ""
     names: tuple[str, ...] = ()
     drained: Optional[Drain] = None
@@ -180,7 +195,7 @@ class HostFacts:
     vnis: tuple[int, ...] = ()
     ports: tuple[Port, ...] = ()
     images: dict[str, Optional[ImageFacts]] = field(default_factory=dict)
-    image_names: tuple[str, ...] = ()
+    image_names: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     paths: dict[str, PathFacts] = field(default_factory=dict)
     volumes: dict[str, Optional[Volume]] = field(default_factory=dict)
     encryption: Optional[str] = None
@@ -190,8 +205,8 @@ class HostFacts:
     times: dict[str, PartTimes] = field(default_factory=dict)
     use: dict[str, dict[str, float]] = field(default_factory=dict)
     records: tuple[Record, ...] = ()
-    public_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
-    users: dict[str, dict[str, str]] = field(default_factory=dict)
+    public_keys: dict[str, PublicKeys] = field(default_factory=dict)
+    users: dict[str, dict[str, str]] = field(default_factory=dict, metadata=OPTIONAL)
     damaged: tuple[str, ...] = ()
     ledger_is_damaged: bool = False
     tombstones: tuple[Tombstone, ...] = ()

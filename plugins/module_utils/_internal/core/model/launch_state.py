@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Optional
 
+from .call.base import PublicKeys
 from .calls import ImageTransfer, WantedImage
 from .claims import Allocatable, Claim
 from .decode import OPTIONAL, decode_known, encode
@@ -55,7 +56,7 @@ class ChangeState:
     voted: list[str] = field(default_factory=list)
     base: Optional[Base] = None
     is_new: bool = False
-    made: dict[str, Plain] = field(default_factory=dict)
+    made: PublicKeys = field(default_factory=dict)
     changed: list[str] = field(default_factory=list)
     sick: list[str] = field(default_factory=list)
     after: str = ""
@@ -271,7 +272,7 @@ class LaunchState(VerbState, Decision):
     stub_hosts: list[str] = field(default_factory=list)
     kept_out: list[str] = field(default_factory=list)
     statuses: list[Plain] = field(default_factory=list)
-    public_keys: dict[str, Plain] = field(default_factory=dict)
+    public_keys: PublicKeys = field(default_factory=dict)
 
     def take(self, found: Mapping[str, Any]) -> None:
         """Take over a decision from its plain data. Raises Malformed."""

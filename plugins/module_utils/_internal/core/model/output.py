@@ -103,6 +103,15 @@ class JobOutcome:
 
 
 @dataclass(frozen=True)
+class ReplicaEnd:
+    """How a replica ended that was removed, as far as its engine reported it. finished: a time, empty for none."""
+
+    exit_code: Optional[int] = None
+    oom_killed: bool = False
+    finished: str = ""
+
+
+@dataclass(frozen=True)
 class JobCopy:
     """A host's report of a job. on: the host of each of its replicas. here: those that ran on this host."""
 
@@ -130,5 +139,5 @@ class SessionCopy:
     host: Optional[str] = None
     hosts: tuple[str, ...] = ()
     members: dict[str, str] = field(default_factory=dict)
-    replicas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    replicas: dict[str, ReplicaEnd] = field(default_factory=dict)
     jobs: dict[str, JobCopy] = field(default_factory=dict)

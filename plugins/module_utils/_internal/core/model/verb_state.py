@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Optional, TypeVar
 
 from .answers import PreflightAnswer, SessionAnswer
+from .call.base import PublicKeys
 from .calls import ProbeTask
 from .decode import OPTIONAL, decode_known, encode
 from .given import PreflightGiven, Wanted
@@ -250,7 +251,7 @@ class RepairState(VerbState):
     unremoved: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     waiting: dict[str, Waiting] = field(default_factory=dict)
-    public_keys: dict[str, Plain] = field(default_factory=dict)
+    public_keys: dict[str, PublicKeys] = field(default_factory=dict)
     looked: dict[str, float] = field(default_factory=dict)
     host_names: dict[str, dict[str, str]] = field(default_factory=dict)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from ..cluster.host_names import in_current_names
 from ..cluster.state import cluster_state
-from ..model.answers import TcpOutcome
+from ..model.call.host_preflight import TcpOutcome
 from ..model.decode import decode
 from ..model.facts import HostFacts, read_facts
 from ..model.given import PreflightGiven

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..model.call.session_app import Way
 from ..values.errors import InvalidInput
 from ..values.parse import Reader, did_you_mean, is_given, is_plain, parse_bool, parse_env
 from .job import parse_directory
@@ -30,22 +31,6 @@ _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+")
 _PATH = re.compile(r"/[!-~]*")
 KEYS = ("command", "environment", "token_file", "url", "without_token")
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to start an app, for images that have the program that *command* begins with.
-
-    command, environment, token_file (the text of a file) and url (from the path on) may contain ``{port}``,
-    ``{token_file}``, which is the path of that file, and ``{token}``. The command may not contain the token, as
-    everybody in main1 can read it. without_token: whether the program accepts everybody who reaches its port.
-    """
-
-    command: tuple[str, ...]
-    url: str = "/"
-    environment: Mapping[str, str] = field(default_factory=dict)
-    token_file: str = "{token}"  # noqa: S105 - a placeholder
-    without_token: bool = False
 
 
 _FIND_SHELL = 'exec "$(command -v bash || command -v sh)"'
@@ -230,11 +215,6 @@ def _command(place: str, value: object) -> tuple[str, ...]:
 
 def _placeholders(texts: Iterable[str]) -> set[str]:
     return {name for text in texts for name in _PLACEHOLDER.findall(text)}
-
-
-def read_way(plain: Mapping[str, Any]) -> Way:
-    """Return a way from its JSON form."""
-    return Way(**{**plain, "command": tuple(plain["command"])})
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:

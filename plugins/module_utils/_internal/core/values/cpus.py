@@ -49,6 +49,13 @@ class Topology:
             tuple(sorted((int(node), amount) for node, amount in (data.get("memory") or {}).items())),
         )
 
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return the JSON form."""
+        return {
+            "cores": [{"node": core.node, "cpus": list(core.cpus)} for core in self.cores],
+            "memory": {str(node): amount for node, amount in self.memory},
+        }
+
     @property
     def threads(self) -> int:
         """The least number of CPUs that each core has; 1 if there are no cores."""

@@ -65,6 +65,12 @@ def spoken(value: Any) -> Any:
     return [spoken(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+def sentence(text: str) -> str:
+    """Return text with a full stop or a similar mark at its end, so that another sentence can follow."""
+    text = text.strip().rstrip(":")
+    return text if text.endswith((".", "!", "?")) or "\n" in text else f"{text}."
+
+
 def message_of(error: BaseException) -> str:
     """Return the message of an error for people: without numbers, quotes or names of Python's own."""
     if isinstance(error, SessionError):
@@ -83,17 +89,6 @@ def is_of_host(error: BaseException | None) -> bool:
 def hangs(error: BaseException | None) -> bool:
     """Tell whether an error means that something of the host did not answer at all."""
     return bool(getattr(error, "hangs", False))
-
-
-def failed(error: BaseException) -> dict[str, Any]:
-    """Return the result of a call that ended with an error.
-
-    ``sick`` means that it is the host's own fault, ``hangs`` that something of the host did not answer, ``refused``
-    that the session is another user's; ``theirs`` has the ids of such sessions.
-    """
-    marks = {"sick": is_of_host(error), "hangs": hangs(error), "refused": isinstance(error, NotTheirs)}
-    result = {"failed": True, "msg": message_of(error), **{mark: True for mark, holds in marks.items() if holds}}
-    return {**result, "theirs": list(error.sessions)} if isinstance(error, NotTheirs) else result
 
 
 @dataclass(frozen=True)

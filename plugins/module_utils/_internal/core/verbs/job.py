@@ -172,7 +172,7 @@ def _judged(state: JobState, answers: Mapping[str, OutputAnswer]) -> State:
 
 def _outcomes(state: JobState, answers: Mapping[str, OutputAnswer]) -> dict[str, JobOutcome]:
     """Return how the job ended in each replica, in rank order."""
-    answered = {job.replica: job for answer in answers.values() for job in answer.jobs}
+    answered = {job.replica: job for answer in answers.values() for job in answer.jobs or ()}
     return {
         name: answered.get(name) or (_unknown(name, answers[state.on[name]]) if answers else JobOutcome(name, RUNNING))
         for name in sorted(state.on, key=rank_order)

@@ -19,7 +19,7 @@ from typing import Any
 from ..model.answers import SILENCE, OutputAnswer, read_answers
 from ..model.calls import FindOutput, ReadOutput
 from ..model.given import LogsGiven, read_given
-from ..model.output import JobCopy, SessionCopy
+from ..model.output import JobCopy, ReplicaEnd, SessionCopy
 from ..model.record import ENDED, PENDING
 from ..model.verb_state import LogsState, read_state
 from ..rules.access import Asker
@@ -233,9 +233,9 @@ def _chosen(state: LogsState, answers: Mapping[str, OutputAnswer], outside: Outs
     return state.follow("read", "Read the output on this host", "Find out what is missing", [read])
 
 
-def _end(replica: str, end: Mapping[str, Any]) -> str:
-    cause = ", killed because it ran out of memory" if end.get("oom_killed") else ""
-    return f"Replica {replica} was removed; it had ended with exit code {end.get('exit_code')}{cause}."
+def _end(replica: str, end: ReplicaEnd) -> str:
+    cause = ", killed because it ran out of memory" if end.oom_killed else ""
+    return f"Replica {replica} was removed; it had ended with exit code {end.exit_code}{cause}."
 
 
 def _left_out(state: LogsState, answers: Mapping[str, OutputAnswer]) -> Iterable[str]:

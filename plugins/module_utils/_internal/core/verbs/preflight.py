@@ -221,8 +221,7 @@ def _add_probe(results: Results, names: list[str], state: PreflightState) -> Non
             results.failed[host] = (reached if listening.server else listening).why_not
             continue
         results.probed[host] = {names[int(number)]: result for number, result in reached.peers.items()}
-        results.shared[host] = reached.shared
-        _add_listening(results, host, listening)
+        _add_places(results, host, listening, reached)
         _add_heard(results, names, host, heard)
     results.unmeasured.update(
         {(pair.source, pair.target): pair.problem for pair in state.measured if not pair.measured}
@@ -230,10 +229,11 @@ def _add_probe(results: Results, names: list[str], state: PreflightState) -> Non
     results.measured = read_measured(pair.measured for pair in state.measured if pair.measured)
 
 
-def _add_listening(results: Results, host: str, answer: PreflightAnswer) -> None:
-    """Add where a host listens, and where it could not write."""
-    results.ports[host], results.udp_ports[host] = answer.port or 0, answer.udp or 0
-    results.unwritten.update({path: (host, why) for path, why in answer.problems.items()})
+def _add_places(results: Results, host: str, listening: PreflightAnswer, reached: PreflightAnswer) -> None:
+    """Add where a host listens, where it could not write, and which folders it shares with others."""
+    results.ports[host], results.udp_ports[host] = listening.port or 0, listening.udp or 0
+    results.unwritten.update({path: (host, why) for path, why in (listening.problems or {}).items()})
+    results.shared[host] = reached.shared or {}
 
 
 def _add_heard(results: Results, names: list[str], host: str, answer: PreflightAnswer) -> None:

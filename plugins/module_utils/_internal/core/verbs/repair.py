@@ -308,10 +308,10 @@ def _after_cleanup(state: RepairState, answers: Answers, _outside: Outside) -> S
 def _after_repair(state: RepairState, answers: Answers, _outside: Outside) -> State:
     found = read_answers(RepairAnswer, answers)
     _report(state, found)
-    keys = {session_id: dict(known) for session_id, known in state.public_keys.items()}
+    keys = dict(state.public_keys)
     for answer in found.values():
         for session_id, made in answer.public_keys.items():
-            keys.setdefault(session_id, {}).update(made)
+            keys[session_id] = {**keys.get(session_id, {}), **made}
     waiting = {key: late for key, known in state.waiting.items() if (late := _late(found, key, known.hosts))}
     state.problems = state.problems + [
         f"session {state.waiting[key].name}: what comes in place of lost replicas waits for {', '.join(late)} to "

@@ -79,7 +79,7 @@ def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] 
         return Tombstones([], [], done, unreachable, failed, report)
     if failed:
         report.append("Correct this and tear the session down again.")
-    left = {(name, session.id) for name in done for session in answers[name].elsewhere}
+    left = {(name, session.id) for name in done for session in answers[name].elsewhere or ()}
     if unreachable:
         report.append(_unreached(unreachable, bool(known or existing), bool(left)))
     forget = _cleaned(existing, done, left)
@@ -99,7 +99,7 @@ def _is_refused(answers: Iterable[SessionAnswer]) -> bool:
 
 def _existing(answers: Iterable[SessionAnswer]) -> dict[str, tuple[str, ...]]:
     """Return the hosts of the tombstones that hosts have, by id."""
-    return {tombstone.id: tombstone.hosts for answer in answers for tombstone in answer.tombstones}
+    return {tombstone.id: tombstone.hosts for answer in answers for tombstone in answer.tombstones or ()}
 
 
 def _cleaned(
@@ -190,7 +190,7 @@ def _removed(state: TeardownState, outside: Outside) -> State:
             title = "Remove sessions that no run for their own resource group can remove"
             return state.follow("others", title, SEE, _calls_by_id(state, ids, answers, outside))
     found = tombstones_for(answers)
-    torn_down = {tombstone.id for answer in answers.values() for tombstone in answer.tombstones}
+    torn_down = {tombstone.id for answer in answers.values() for tombstone in answer.tombstones or ()}
     dead = {host: answers[host].theirs for host in found.failed if answers[host].theirs}
     if state.step != "clean" and (dead := {host: ids for host, ids in dead.items() if torn_down.issuperset(ids)}):
         title = "Remove what was torn down while this host was unreachable, then the session"
@@ -208,7 +208,7 @@ def _judge_elsewhere(state: TeardownState, answers: Mapping[str, SessionAnswer],
     """Note why sessions were left alone, and return the ids of those to remove nevertheless."""
     found: dict[str, SessionElsewhere] = {}
     own = {key.id for answer in answers.values() for key in answer.sessions or () if key.hosts or key.owner}
-    for host, session in [(host, session) for host, answer in answers.items() for session in answer.elsewhere]:
+    for host, session in [(host, session) for host, answer in answers.items() for session in answer.elsewhere or ()]:
         known = found.get(session.id, session)
         # Without a record it is not known which hosts carry a session, or have a copy of one that waits.
         holders = [host] if session.status in ("", PENDING) else []

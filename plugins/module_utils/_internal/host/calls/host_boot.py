@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from ...adapters.state import StateDirectory
-from ...core.model.call.base import Result, States
-from ...core.model.call.host_boot import InstallBoot, RemoveBoot
+from ...core.model.call.base import Answer, States
+from ...core.model.call.host_boot import BootAnswer, InstallBoot, RemoveBoot
 from ...core.model.host_settings import HostSettings
 from ...core.rules.output import parse_keep_size
 from ...core.rules.share import parse_half_life
@@ -20,7 +20,7 @@ from .. import boot_install
 from ..steps import Change
 
 
-def _present(request: InstallBoot, check_mode: bool) -> Result:
+def _present(request: InstallBoot, check_mode: bool) -> BootAnswer:
     """Install the program, and write its settings."""
     half_life = request.share_half_life
     wanted = HostSettings(
@@ -38,7 +38,7 @@ def _present(request: InstallBoot, check_mode: bool) -> Result:
     return _result(state, request.path, done, (before, after), (had, wanted), check_mode)
 
 
-def _absent(request: RemoveBoot, check_mode: bool) -> Result:
+def _absent(request: RemoveBoot, check_mode: bool) -> BootAnswer:
     """Remove the program and its settings."""
     state = StateDirectory(request.state_directory)
     before, had = state.settings_text(), state.read_settings()
@@ -55,7 +55,7 @@ def _result(
     texts: tuple[str, str],
     settings: tuple[HostSettings, HostSettings],
     check_mode: bool,
-) -> Result:
+) -> BootAnswer:
     """Return what changed, after files for the site's monitoring were removed that are no longer configured.
 
     texts, settings: before and after.
@@ -63,11 +63,8 @@ def _result(
     if not check_mode:
         _leave(state, *settings)
     before, after = texts
-    return {
-        "changed": done.changed or before != after,
-        "path": path,
-        "diff": {"before": done.before + before, "after": done.after + after},
-    }
+    difference = {"before": done.before + before, "after": done.after + after}
+    return BootAnswer(changed=done.changed or before != after, path=path, diff=difference)
 
 
 def _folder(name: str, given: str | None) -> str | None:
@@ -97,6 +94,6 @@ def _leave(state: StateDirectory, had: HostSettings, wanted: HostSettings) -> No
 STATES: States = {InstallBoot: _present, RemoveBoot: _absent}
 
 
-def call(request: InstallBoot | RemoveBoot, check_mode: bool) -> Result:
+def call(request: InstallBoot | RemoveBoot, check_mode: bool) -> Answer:
     """Return the changes of the program and its settings. Raises ProgramError, InvalidInput, OSError."""
     return STATES[type(request)](request, check_mode)

@@ -12,13 +12,13 @@ from functools import partial
 from ...adapters.ledger import LedgerFile
 from ...adapters.state import StateDirectory
 from ...core.model import health
-from ...core.model.call.base import Result, States
-from ...core.model.call.host_drain import Drain, Undrain
+from ...core.model.call.base import Answer, States
+from ...core.model.call.host_drain import Drain, DrainAnswer, Undrain
 from ...core.model.decode import encode
 from .. import steps
 
 
-def _drained(request: Drain, check_mode: bool) -> Result:
+def _drained(request: Drain, check_mode: bool) -> DrainAnswer:
     """Take no new sessions, and wait for those that are here."""
     state = StateDirectory(request.state_directory)
     before = state.read_drain()
@@ -40,7 +40,7 @@ def _drained(request: Drain, check_mode: bool) -> Result:
     return _done(state, stage, check_mode, request.wait_seconds)
 
 
-def _undrained(request: Undrain, check_mode: bool) -> Result:
+def _undrained(request: Undrain, check_mode: bool) -> DrainAnswer:
     """Take new sessions again."""
     state = StateDirectory(request.state_directory)
     before = state.read_drain()
@@ -50,14 +50,14 @@ def _undrained(request: Undrain, check_mode: bool) -> Result:
     return _done(state, stage, check_mode)
 
 
-def _done(state: StateDirectory, stage: list[steps.Step], check_mode: bool, wait_seconds: int = 0) -> Result:
+def _done(state: StateDirectory, stage: list[steps.Step], check_mode: bool, wait_seconds: int = 0) -> DrainAnswer:
     """Perform the stage, wait until no session holds resources here, and return the result."""
     if not check_mode:
         steps.perform([stage])
     deadline = time.monotonic() + (0 if check_mode else wait_seconds)
     while (names := _names(state)) and time.monotonic() < deadline:
         time.sleep(1)
-    return {**steps.result([stage]), "sessions": names}
+    return steps.result([stage], DrainAnswer(sessions=tuple(names)))
 
 
 def _names(state: StateDirectory) -> list[str]:
@@ -69,6 +69,6 @@ def _names(state: StateDirectory) -> list[str]:
 STATES: States = {Drain: _drained, Undrain: _undrained}
 
 
-def call(request: Drain | Undrain, check_mode: bool) -> Result:
+def call(request: Drain | Undrain, check_mode: bool) -> Answer:
     """Return what changed, and the names of the sessions that hold resources here. Raises SessionError, OSError."""
     return STATES[type(request)](request, check_mode)

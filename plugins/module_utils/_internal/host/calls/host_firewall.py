@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from ...adapters import link
 from ...adapters.engine import Engine
-from ...core.model.call.base import Result, States
-from ...core.model.call.host_firewall import KeepOutOfOverlays, LetIntoOverlays
-from ...core.model.decode import encode
+from ...core.model.call.base import Answer, States
+from ...core.model.call.host_firewall import FirewallAnswer, KeepOutOfOverlays, LetIntoOverlays
 from ...core.model.overlays import Overlays
 from ...core.rules.addressing import parse_vni_pool
 from .. import firewall_rules, steps
 
 
-def _present(request: KeepOutOfOverlays, check_mode: bool) -> Result:
+def _present(request: KeepOutOfOverlays, check_mode: bool) -> FirewallAnswer:
     """Create the rules."""
     first, last = parse_vni_pool(request.vni_pool)
     underlay = link.underlay(request.underlay_address, link.details())
@@ -24,21 +23,21 @@ def _present(request: KeepOutOfOverlays, check_mode: bool) -> Result:
     return _applied(Overlays(request.vxlan_port, first, last, ways[0] if len(ways) == 1 else None), check_mode)
 
 
-def _absent(_request: LetIntoOverlays, check_mode: bool) -> Result:
+def _absent(_request: LetIntoOverlays, check_mode: bool) -> FirewallAnswer:
     """Remove the rules."""
     return _applied(None, check_mode)
 
 
-def _applied(overlays: Overlays | None, check_mode: bool) -> Result:
+def _applied(overlays: Overlays | None, check_mode: bool) -> FirewallAnswer:
     stages = firewall_rules.overlay_stages(overlays, Engine.connect().uses_nftables())
     if not check_mode:
         steps.perform(stages)
-    return {**steps.result(stages), "overlays": encode(overlays)}
+    return steps.result(stages, FirewallAnswer(overlays=overlays))
 
 
 STATES: States = {KeepOutOfOverlays: _present, LetIntoOverlays: _absent}
 
 
-def call(request: KeepOutOfOverlays | LetIntoOverlays, check_mode: bool) -> Result:
+def call(request: KeepOutOfOverlays | LetIntoOverlays, check_mode: bool) -> Answer:
     """Return what changed. Raises CoreError for an invalid pool, and SessionError."""
     return STATES[type(request)](request, check_mode)

@@ -7,18 +7,18 @@
 from __future__ import annotations
 
 from ...adapters.state import StateDirectory
-from ...core.model.call.base import Result, States
+from ...core.model.call.base import Answer, States
 from ...core.model.call.host_identity import CreateIdentity
 from .. import steps
 from ..identity import identity_stage
 
 
-def call(request: CreateIdentity, check_mode: bool) -> Result:
+def call(request: CreateIdentity, check_mode: bool) -> Answer:
     """Return what changed. Raises StateError if the state belongs to another machine."""
     stages = [identity_stage(StateDirectory(request.state_directory), request.host)]
     if not check_mode:
         steps.perform(stages)
-    return steps.result(stages)
+    return steps.result(stages, Answer())
 
 
 STATES: States = {CreateIdentity: call}

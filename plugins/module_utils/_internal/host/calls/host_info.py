@@ -6,24 +6,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...adapters.state import StateDirectory
-from ...core.model.call.base import Result, States
-from ...core.model.call.host_info import LookAtHost
+from ...core.model.call.base import Answer, States
+from ...core.model.call.host_info import LookAtHost, answer_with
+from ...core.model.facts import HostFacts
 from ..facts import host_facts, image_names
 
 
-def call(request: LookAtHost, _check_mode: bool) -> Result:
+def call(request: LookAtHost, _check_mode: bool) -> Answer:
     """Return the facts. Raises EngineError if images are requested and the engine does not list them."""
     host = host_facts(StateDirectory(request.state_directory), request)
-    if request.usage and host["usable"]:
+    if request.usage and isinstance(host, HostFacts):
         from ..usage import measure
 
-        usage = measure([container["name"] for container in host["containers"] if container["state"] == "running"])
-        for container in host["containers"]:
-            container["usage"] = usage.get(container["name"])
-    if request.image_names and host["usable"]:
-        host["image_names"] = image_names()
-    return {"changed": False, "host": host}
+        usage = measure([container.name for container in host.containers if container.state == "running"])
+        containers = tuple(replace(container, usage=usage.get(container.name)) for container in host.containers)
+        host = replace(host, containers=containers)
+    if request.image_names and isinstance(host, HostFacts):
+        host = replace(host, image_names=tuple(image_names()))
+    return answer_with(host)
 
 
 STATES: States = {LookAtHost: call}

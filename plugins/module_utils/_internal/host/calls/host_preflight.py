@@ -10,8 +10,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...core.model.call.base import Call, Result, States
-from ...core.model.call.host_preflight import EndListening, Examine, Listen, Measure, Reach
+from ...core.model.call.base import Answer, Call, States
+from ...core.model.call.host_preflight import (
+    EndListening,
+    Examine,
+    Listen,
+    Measure,
+    PreflightAnswer,
+    Reach,
+)
 from ...core.preflight.probe_plan import Target, read_probe
 from .. import preflight
 
@@ -19,10 +26,10 @@ BEGIN = time.time()
 """When this call began, after its imports."""
 
 
-def _examined(request: Examine, _check_mode: bool) -> Result:
+def _examined(request: Examine, _check_mode: bool) -> PreflightAnswer:
     """Check this host."""
     observed = preflight.examine(request)
-    return {"changed": False, "observed": observed, "times": [BEGIN, time.time()]}
+    return PreflightAnswer(changed=False, observed=observed, times=(BEGIN, time.time()))
 
 
 Ports = Mapping[str, "int | None"]
@@ -36,11 +43,11 @@ def _others(request: Listen | Reach, ports: Ports, udp_ports: Ports) -> list[Tar
     ]
 
 
-def _listening(request: Listen, _check_mode: bool) -> Result:
+def _listening(request: Listen, _check_mode: bool) -> PreflightAnswer:
     """Start the process to which the others connect."""
     probe_plan = read_probe(request.plan.probe)
     mtu = probe_plan.hosts[request.host].session_mtu
-    started = preflight.listen(
+    return preflight.listen(
         probe_plan.place(request.host),
         _others(request, {}, {}),
         settings={**request.plan.settings, "vni": probe_plan.vni, "mtu": mtu},
@@ -48,12 +55,11 @@ def _listening(request: Listen, _check_mode: bool) -> Result:
         storage=request.plan.storage.get(request.host, {}),
         roots=list(request.roots),
     )
-    return {"changed": False, **started}
 
 
-def _reached(request: Reach, _check_mode: bool) -> Result:
+def _reached(request: Reach, _check_mode: bool) -> PreflightAnswer:
     """Connect to the others."""
-    found = preflight.reach(
+    return preflight.reach(
         read_probe(request.plan.probe).place(request.host),
         _others(request, request.ports, request.udp_ports),
         settings=request.plan.settings,
@@ -62,10 +68,9 @@ def _reached(request: Reach, _check_mode: bool) -> Result:
         storage=request.plan.storage.get(request.host, {}),
         roots=list(request.roots),
     )
-    return {"changed": False, **found}
 
 
-def _measured(request: Measure, _check_mode: bool) -> Result:
+def _measured(request: Measure, _check_mode: bool) -> PreflightAnswer:
     """Measure the connection to one of them."""
     probe_plan, settings = read_probe(request.plan.probe), request.plan.settings
     found = preflight.measure(
@@ -75,12 +80,12 @@ def _measured(request: Measure, _check_mode: bool) -> Result:
         seconds=settings["seconds"],
         size=settings["size"],
     )
-    return {"changed": False, "measured": {"from": request.host, "to": request.target, **found}}
+    return PreflightAnswer(changed=False, measured={"from": request.host, "to": request.target, **found})
 
 
-def _ended(request: EndListening, _check_mode: bool) -> Result:
+def _ended(request: EndListening, _check_mode: bool) -> PreflightAnswer:
     """End the process."""
-    return {"changed": False, "heard": preflight.stop(request.server, request.token)}
+    return PreflightAnswer(changed=False, heard=preflight.stop(request.server, request.token))
 
 
 STATES: States = {
@@ -92,6 +97,6 @@ STATES: States = {
 }
 
 
-def call(request: Call, check_mode: bool) -> Result:
+def call(request: Call, check_mode: bool) -> Answer:
     """Run the requested step, which makes no permanent changes. Raises SessionError, OSError."""
     return STATES[type(request)](request, check_mode)

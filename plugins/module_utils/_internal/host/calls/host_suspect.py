@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from ...adapters.suspicion import SuspicionFile
-from ...core.model.call.base import Result, States
+from ...core.model.call.base import Answer, States
 from ...core.model.call.host_suspect import Suspect
 
 
-def call(request: Suspect, check_mode: bool) -> Result:
+def call(request: Suspect, check_mode: bool) -> Answer:
     """Return whether the host's own state has changed."""
     file = SuspicionFile(request.state_directory)
     before = file.read()
@@ -20,7 +20,7 @@ def call(request: Suspect, check_mode: bool) -> Result:
         file.remember(request.reason)
     elif not check_mode:
         file.forget()
-    return {"changed": changed}
+    return Answer(changed=changed)
 
 
 STATES: States = {Suspect: call}

@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...adapters import engine_objects
 from ...adapters.engine import Engine, EngineError
 from ...adapters.state import StateDirectory
-from ...core.model.call.base import Result, States
-from ...core.model.call.replica_exec import Execute
+from ...core.model.call.base import States
+from ...core.model.call.replica_exec import ExecAnswer, Execute
 from .. import owner
 
 
-def call(request: Execute, _check_mode: bool) -> Result:
+def call(request: Execute, _check_mode: bool) -> ExecAnswer:
     """Return how the program ended. It has failed if its exit code is not 0. Raises EngineError, SessionError."""
     engine = Engine.connect()
     owner.check(engine, StateDirectory(request.state_directory), request.session_name, request.asker)
@@ -24,11 +26,11 @@ def call(request: Execute, _check_mode: bool) -> Result:
     if not found:
         raise EngineError(f"This host runs no replica {request.replica} of a session named {request.session_name}.")
     code, out, err = engine.execute(found[0].id, list(request.command), request.user)
-    result = {"changed": True, "rc": code, "stdout": out, "stderr": err}
+    answer = ExecAnswer(changed=True, rc=code, stdout=out, stderr=err)
     if code == 0:
-        return result
+        return answer
     why = f"{request.command[0]} ended with exit code {code} in {request.replica}: {(err or out).strip()}"
-    return {**result, "failed": True, "msg": why}
+    return replace(answer, failed=True, msg=why)
 
 
 STATES: States = {Execute: call}

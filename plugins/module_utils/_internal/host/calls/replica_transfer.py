@@ -10,8 +10,8 @@ import time
 
 from ...adapters import engine_objects
 from ...adapters.engine import Engine
-from ...core.model.call.base import Result, States
-from ...core.model.call.replica_transfer import Transfer
+from ...core.model.call.base import States
+from ...core.model.call.replica_transfer import Transfer, TransferAnswer
 from ...core.values.errors import SessionError
 
 BLOCK = 65536
@@ -26,7 +26,7 @@ class TransferError(SessionError):
     """Nothing could be sent, or not everything came back. The message is a full sentence."""
 
 
-def call(request: Transfer, _check_mode: bool) -> Result:
+def call(request: Transfer, _check_mode: bool) -> TransferAnswer:
     """Return the replica, and the id of its container. With a peer, return the seconds for there and back.
 
     Raises TransferError, and EngineError if it does not end in time.
@@ -38,7 +38,7 @@ def call(request: Transfer, _check_mode: bool) -> Result:
         raise TransferError(f"{len(running)} replicas of session {request.session_name} run here; it has to be one.")
     name = running[0].replica
     if not request.peer:
-        return {"changed": False, "replica": name, "container": running[0].id}
+        return TransferAnswer(changed=False, replica=name, container=running[0].id)
     blocks = -(-request.size // BLOCK)
     begin = time.monotonic()
     command = ["sh", "-c", SEND, "sh", request.peer, str(blocks)]
@@ -47,7 +47,7 @@ def call(request: Transfer, _check_mode: bool) -> Result:
     if code != 0 or out.strip() != str(blocks * BLOCK):
         lines = (err.strip() or f"{out.strip() or 'nothing'} of {blocks * BLOCK} bytes came back").splitlines()
         raise TransferError(f"{name} and {request.peer} do not work together: {lines[-1]}")
-    return {"changed": False, "replica": name, "took": took}
+    return TransferAnswer(changed=False, replica=name, took=took)
 
 
 STATES: States = {Transfer: call}

@@ -6,14 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...adapters.ledger import LedgerError, LedgerFile
 from ...adapters.state import StateDirectory, StateError
 from ...adapters.suspicion import SuspicionFile
-from ...core.model.call.base import Call, Result, States
+from ...core.model.call.base import Call
 from ...core.model.call.session_host import (
     Agree,
     Amend,
@@ -21,14 +22,16 @@ from ...core.model.call.session_host import (
     Hold,
     HoldName,
     KeepStub,
+    KnownSession,
     Release,
     Remove,
+    SessionAnswer,
     Start,
     Verify,
     WriteProbes,
+    claimed,
 )
-from ...core.model.decode import encode
-from ...core.model.record import RUNNING, Record
+from ...core.model.record import RUNNING, Record, Tombstone
 from ...core.values.errors import CoreError, SessionError, is_of_host, message_of
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 # Each step imports what it needs. The imports of the other steps would take a tenth of a second.
 
 
-def _held(request: Hold, check_mode: bool) -> Result:
+def _held(request: Hold, check_mode: bool) -> SessionAnswer:
     """Hold the claim if it fits, and create the keys under the lease."""
     if _is_change(request.claim, request.record):
         from ..change_steps import hold
@@ -58,7 +61,7 @@ def _is_change(claim: Claim, record: Record) -> bool:
     return record.status == RUNNING and claim.session_id != record.id
 
 
-def _named(request: HoldName, check_mode: bool) -> Result:
+def _named(request: HoldName, check_mode: bool) -> SessionAnswer:
     """Hold the session's name, on a host that carries no replica of it."""
     from ..reservation import lease_name
 
@@ -66,24 +69,24 @@ def _named(request: HoldName, check_mode: bool) -> Result:
     ledger = LedgerFile(request.state_directory)
     seconds = request.lease_seconds + request.turns_seconds
     answer = lease_name(state, ledger, request.claim, seconds, request.lease_owner, check_mode)
-    return {"changed": False, **encode(answer), "actions": []}  # nothing of it is left
+    return claimed(answer)  # nothing of it is left
 
 
-def _started(request: Start, check_mode: bool) -> Result:
+def _started(request: Start, check_mode: bool) -> SessionAnswer:
     """Create this host's part of the plan, and check that it works."""
     from ..launch_steps import start
 
     return start(*_files(request), request, check_mode)
 
 
-def _released(request: Release, check_mode: bool) -> Result:
+def _released(request: Release, check_mode: bool) -> SessionAnswer:
     """Release what the launch holds."""
     from ..reservation import release
 
     state, ledger = StateDirectory(request.state_directory), LedgerFile(request.state_directory)
     claim, record, lease_owner = request.claim, request.record, request.lease_owner
     if record is None:
-        return {"changed": release(ledger, claim, lease_owner, check_mode)}
+        return SessionAnswer(changed=release(ledger, claim, lease_owner, check_mode))
     if _is_change(claim, record):
         from .. import change_steps
 
@@ -93,31 +96,31 @@ def _released(request: Release, check_mode: bool) -> Result:
     return roll_back(state, ledger, record, lease_owner, check_mode)
 
 
-def _amended(request: Amend, check_mode: bool) -> Result:
+def _amended(request: Amend, check_mode: bool) -> SessionAnswer:
     """Change this host's part of a running session to a new revision of its record."""
     from ..change_steps import amend
 
     return amend(*_files(request), request, _kept_output(request), check_mode)
 
 
-def _agreed(request: Agree, check_mode: bool) -> Result:
+def _agreed(request: Agree, check_mode: bool) -> SessionAnswer:
     """Agree to a change of a session that has lost a host, and store its remaining hosts."""
     from ..change_steps import agree
 
     return agree(*_files(request), request, check_mode)
 
 
-def _probe_written(request: WriteProbes, check_mode: bool) -> Result:
+def _probe_written(request: WriteProbes, check_mode: bool) -> SessionAnswer:
     """Create missing directories, and write into those that hosts share."""
     actions = _data(request).prepare(request.lease_owner, check_mode)
-    return {"changed": bool(actions), "actions": actions}
+    return SessionAnswer(changed=bool(actions), actions=tuple(actions))
 
 
-def _probe_checked(request: CheckProbes, check_mode: bool) -> Result:
+def _probe_checked(request: CheckProbes, check_mode: bool) -> SessionAnswer:
     """Read the files of other hosts in shared directories. In check mode there are none."""
     if not check_mode:
         _data(request).check_probes(request.lease_owner)
-    return {"actions": []}
+    return SessionAnswer(actions=())
 
 
 def _data(request: WriteProbes | CheckProbes) -> SessionData:
@@ -130,8 +133,9 @@ def _data(request: WriteProbes | CheckProbes) -> SessionData:
     return SessionData(record, read_plan(record.plan), request.host, session)
 
 
-def _stub(request: KeepStub, check_mode: bool) -> Result:
+def _stub(request: KeepStub, check_mode: bool) -> SessionAnswer:
     """Store a stub record, on a host that carries no replica."""
+    from .. import steps
     from ..prepare import keep_stub
 
     actions, unwritten = keep_stub(
@@ -143,12 +147,10 @@ def _stub(request: KeepStub, check_mode: bool) -> Result:
         looked=request.looked,
         check_mode=check_mode,
     )
-    diff = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
-    found = {"unwritten": unwritten} if unwritten else {}
-    return {"changed": bool(actions), "actions": actions, "diff": diff, **found}
+    return steps.made(actions, SessionAnswer(unwritten=unwritten))
 
 
-def _verified(request: Verify, check_mode: bool) -> Result:
+def _verified(request: Verify, check_mode: bool) -> SessionAnswer:
     """Check that the replicas work, or that those of some roles are ready. In check mode there may be none yet."""
     from ...adapters.engine import Engine
     from ...core.model.plan import read_plan
@@ -156,7 +158,7 @@ def _verified(request: Verify, check_mode: bool) -> Result:
     from ..verify import verify
 
     if check_mode:
-        return {"replicas": []}
+        return SessionAnswer(replicas=())
     record, host, timeout = request.record, request.host, request.timeout
     plan = read_plan(record.plan)
     if request.roles is not None:
@@ -167,10 +169,10 @@ def _verified(request: Verify, check_mode: bool) -> Result:
         from ..data import remove_probes
 
         remove_probes(session, record.id)
-    return {"replicas": replicas}
+    return SessionAnswer(replicas=tuple(replicas))
 
 
-def _absent(request: Remove, check_mode: bool) -> Result:
+def _absent(request: Remove, check_mode: bool) -> SessionAnswer:
     """Remove all parts of the session on this host."""
     from ...adapters.engine import PATIENCE, Engine
     from .. import owner, removal
@@ -188,24 +190,24 @@ def _absent(request: Remove, check_mode: bool) -> Result:
                 # First, also on hosts without any part of it. A running launch or repair finds it, or is found below.
                 ledger.remember_removal(name, request.lease_owner)
     known = removal.known_sessions(engine, state, ledger, name, wanted)
-    found = {
-        "sessions": [session for session in known if session["id"] not in others],
-        "elsewhere": list(others.values()),
-        "tombstones": _tombstones(state, name),
-    }
-    sessions = {session["id"]: session for session in found["sessions"]}
+    sessions = [session for session in known if session.id not in others]
+    found = SessionAnswer(
+        actions=(),
+        sessions=tuple(sessions),
+        elsewhere=tuple(others.values()),
+        tombstones=_tombstones(state, name),
+    )
     with ExitStack() as locks:
-        for session_id in sessions:
-            locks.enter_context(state.working_on(session_id))
+        for session in sessions:
+            locks.enter_context(state.working_on(session.id))
         judged = (wanted or "", request.unless_reserved, request.judged_revision, change_id)
         if removal.has_moved_on(state, ledger, *judged):
             if change_id is not None:  # what leaves this host would continue to run while it starts elsewhere
                 raise StateError("Its session was changed while this run was at work. Try again.")
-            return {"actions": [], **found}
+            return found
         if not check_mode:
             _remember_part(ledger, request)
-        removed = _remove_parts(engine, state, ledger, request, sessions, bool(others), check_mode)
-    return {**removed, **found}
+        return _remove_parts(engine, state, ledger, request, found, check_mode)
 
 
 def _remove_parts(
@@ -213,11 +215,10 @@ def _remove_parts(
     state: StateDirectory,
     ledger: LedgerFile,
     request: Remove,
-    sessions: Mapping[str, Any],
-    has_others: bool,
+    found: SessionAnswer,
     check_mode: bool,
-) -> Result:
-    """Remove the parts of these sessions. has_others: whether sessions of this name stay."""
+) -> SessionAnswer:
+    """Remove the parts of the sessions that were found. Return the answer with what was removed."""
     from .. import removal, steps
     from ..prepare import keep_records
 
@@ -231,8 +232,9 @@ def _remove_parts(
         change_id=request.change_id,
     )
     # What others have of that name stays, so that each session is removed by its id.
+    sessions = [session.id for session in found.sessions or ()]
     parts: dict[str | None, list[str]] = (
-        {key: [key] for key in sessions} if has_others else {request.session_id: list(sessions)}
+        {key: [key] for key in sessions} if found.elsewhere else {request.session_id: sessions}
     )
     stages = []
     for part, ids in parts.items():
@@ -243,17 +245,17 @@ def _remove_parts(
         # must not prevent that.
         keep_records(state, records, check_mode, request.recorded)
     if check_mode:
-        return steps.result(stages)
+        return steps.result(stages, found)
     # Check mode cannot detect what an engine keeps, because only its rejection shows this.
     stages, warnings = removal.remove(stages)
     keep_records(state, records, check_mode, request.recorded)
-    warnings += _finished(archive, sessions)
-    return {**steps.result(stages), "warnings": warnings}
+    warnings += _finished(archive, found.sessions or ())
+    return steps.result(stages, replace(found, warnings=tuple(warnings)))
 
 
-def _tombstones(state: StateDirectory, name: str | None) -> list[Any]:
+def _tombstones(state: StateDirectory, name: str | None) -> tuple[Tombstone, ...]:
     """Return the tombstones of sessions with this name; of all for None."""
-    return [tombstone for tombstone in state.tombstones() if name in (None, tombstone["name"])]
+    return tuple(tombstone for tombstone in state.tombstones() if name in (None, tombstone.name))
 
 
 def _remember_part(ledger: LedgerFile, request: Remove) -> None:
@@ -266,7 +268,7 @@ def _remember_part(ledger: LedgerFile, request: Remove) -> None:
             ledger.remember_removal(request.session_id or "", None)
 
 
-def _finished(archive: LogArchive | None, sessions: Mapping[str, Any]) -> list[str]:
+def _finished(archive: LogArchive | None, sessions: Iterable[KnownSession]) -> list[str]:
     """Finish the archive of a removal, and return what could not be kept."""
     if archive is None:
         return []
@@ -289,7 +291,7 @@ def _kept_output(request: Amend | Remove) -> tuple[int, float, int]:
     return size, request.output_days * 86400, request.output_sessions
 
 
-STATES: States = {
+STATES: Mapping[type[Call], Callable[[Any, bool], SessionAnswer]] = {
     Hold: _held,
     HoldName: _named,
     Start: _started,
@@ -324,7 +326,7 @@ def _fault(error: SessionError | OSError, request: Call) -> SessionError | OSErr
     return None if isinstance(error, PeersSilent) else host_fault(error)
 
 
-def call(request: Call, check_mode: bool) -> Result:
+def call(request: Call, check_mode: bool) -> SessionAnswer:
     """Run the requested state. Raises SessionError, OSError."""
     try:
         answer = STATES[type(request)](request, check_mode)
@@ -336,6 +338,6 @@ def call(request: Call, check_mode: bool) -> Result:
         if fault is error:
             raise
         raise fault from error
-    if isinstance(request, Start) and answer.get("changed") and not check_mode:
+    if isinstance(request, Start) and answer.changed and not check_mode:
         SuspicionFile(request.state_directory).forget()
     return answer

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...adapters.engine import Engine, ImageDenied
-from ...core.model.call.base import Call, Result, States
-from ...core.model.call.session_images import EndServing, Load, Pull, Receive, Resolve, Serve
-from ...core.model.decode import encode
+from ...core.model.call.base import Answer, Call, States
+from ...core.model.call.session_images import EndServing, ImagesAnswer, Load, Pull, Receive, Resolve, Serve
 from ...core.values.errors import SessionError
 from .. import images
 
@@ -25,66 +25,63 @@ def _engine() -> Engine:
     return Engine.connect(timeout=LONGEST_PULL)
 
 
-def _resolved(request: Resolve, _check_mode: bool) -> Result:
+def _resolved(request: Resolve, _check_mode: bool) -> ImagesAnswer:
     """Request the digests from the registry."""
     engine = _engine()
     digests, problems = images.resolve(engine, request.images, _logins(request))
-    return {"changed": False, "digests": digests, **_in_words(problems)}
+    return _with_problems(ImagesAnswer(changed=False, digests=digests), problems)
 
 
-def _pulled(request: Pull, check_mode: bool) -> Result:
+def _pulled(request: Pull, check_mode: bool) -> ImagesAnswer:
     """Pull the images that this host needs."""
     engine = _engine()
     if check_mode:
-        return {"changed": True, "pulled": {}, **_in_words({})}
-    pulled, problems = images.pull(engine, encode(request.pulls), _logins(request))
-    return {"changed": bool(pulled), "pulled": pulled, **_in_words(problems)}
+        return _with_problems(ImagesAnswer(changed=True, pulled={}), {})
+    pulled, problems = images.pull(engine, request.pulls, _logins(request))
+    return _with_problems(ImagesAnswer(changed=bool(pulled), pulled=pulled), problems)
 
 
 def _logins(request: Resolve | Pull) -> Any:
     return json.loads(request.logins or "{}")
 
 
-def _in_words(problems: Mapping[str, SessionError]) -> Result:
-    """Return the answer about images that were not received."""
-    denied = [reference for reference, error in problems.items() if isinstance(error, ImageDenied)]
-    return {"problems": {reference: str(error) for reference, error in problems.items()}, "denied": denied}
+def _with_problems(answer: ImagesAnswer, problems: Mapping[str, SessionError]) -> ImagesAnswer:
+    """Return an answer with the images that were not received, and why."""
+    denied = tuple(reference for reference, error in problems.items() if isinstance(error, ImageDenied))
+    return replace(answer, problems={reference: str(error) for reference, error in problems.items()}, denied=denied)
 
 
-def _loaded(request: Load, check_mode: bool) -> Result:
+def _loaded(request: Load, check_mode: bool) -> ImagesAnswer:
     """Load the archive that the action has copied here."""
     engine = _engine()
     if check_mode:
-        return {"changed": True, "bytes": 0, "seconds": 0.0}
+        return ImagesAnswer(changed=True, bytes=0, seconds=0.0)
     transfer = request.transfer
-    done = images.load(engine, request.archive, transfer.image, transfer.reference, request.allowed)
-    return {"changed": True, **done}
+    return images.load(engine, request.archive, transfer.image, transfer.reference, request.allowed)
 
 
-def _serving(request: Serve, check_mode: bool) -> Result:
+def _serving(request: Serve, check_mode: bool) -> ImagesAnswer:
     """Start a server."""
     engine = _engine()
     if check_mode:
-        return {"changed": False, "port": 0, "fingerprint": "", "server": {"pid": 0, "start": 0}}
+        return ImagesAnswer(changed=False, port=0, fingerprint="", server={"pid": 0, "start": 0})
     first, last = request.ports
-    served = images.serve(
+    return images.serve(
         engine, request.transfer.image, address=request.address, ports=(first, last), token=request.token
     )
-    return {"changed": False, **served}
 
 
-def _received(request: Receive, check_mode: bool) -> Result:
+def _received(request: Receive, check_mode: bool) -> ImagesAnswer:
     """Get an image from a server."""
     engine = _engine()
     if check_mode:
-        return {"changed": True, "bytes": 0, "seconds": 0.0}
-    done = images.receive(engine, request)
-    return {"changed": True, **done}
+        return ImagesAnswer(changed=True, bytes=0, seconds=0.0)
+    return images.receive(engine, request)
 
 
-def _ended(request: EndServing, check_mode: bool) -> Result:
+def _ended(request: EndServing, check_mode: bool) -> ImagesAnswer:
     """End servers."""
-    return {"changed": False, "ended": 0 if check_mode else images.end(request.servers)}
+    return ImagesAnswer(changed=False, ended=0 if check_mode else images.end(request.servers))
 
 
 STATES: States = {
@@ -97,6 +94,6 @@ STATES: States = {
 }
 
 
-def call(request: Call, check_mode: bool) -> Result:
+def call(request: Call, check_mode: bool) -> Answer:
     """Run the requested state. Raises SessionError, OSError."""
     return STATES[type(request)](request, check_mode)

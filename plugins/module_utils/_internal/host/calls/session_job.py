@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ...adapters.output import OutputDirectory
 from ...adapters.state import StateDirectory
-from ...core.model.call.base import Result, States
-from ...core.model.call.session_job import StartJob, StopJob
+from ...core.model.call.base import Answer, States
+from ...core.model.call.session_job import JobAnswer, StartJob, StopJob
 from ...core.rules.output import parse_keep_size
 from ...core.values.parse import parse_env
 from .. import jobs
@@ -17,7 +17,7 @@ from .. import jobs
 DEFAULT_SIZE = 16 * 1024**2
 
 
-def _started(request: StartJob, check_mode: bool) -> Result:
+def _started(request: StartJob, check_mode: bool) -> JobAnswer:
     """Start the command."""
     command = jobs.Command(
         request.command,
@@ -36,21 +36,21 @@ def _started(request: StartJob, check_mode: bool) -> Result:
         if not check_mode and not is_there:
             jobs.start(state, request.session_id, request.job, request.on, request.host, command)
     started = [name for name, host in request.on.items() if host == request.host]
-    return {"changed": not is_there, "started": started}
+    return JobAnswer(changed=not is_there, started=tuple(started))
 
 
-def _stopped(request: StopJob, check_mode: bool) -> Result:
+def _stopped(request: StopJob, check_mode: bool) -> JobAnswer:
     """End the job."""
     job = OutputDirectory(request.state_directory).session(request.session_id).job(request.job)
     running = jobs.is_running(job)
     if not check_mode and job.path.exists():
         jobs.stop(job, requeue=request.requeue)
-    return {"changed": running}
+    return JobAnswer(changed=running)
 
 
 STATES: States = {StartJob: _started, StopJob: _stopped}
 
 
-def call(request: StartJob | StopJob, check_mode: bool) -> Result:
+def call(request: StartJob | StopJob, check_mode: bool) -> Answer:
     """Run the requested state. Raises SessionError, OSError."""
     return STATES[type(request)](request, check_mode)

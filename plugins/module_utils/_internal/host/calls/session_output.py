@@ -9,20 +9,20 @@ from __future__ import annotations
 from contextlib import closing, suppress
 
 from ...adapters.state import StateDirectory
-from ...core.model.call.base import Call, Result, States
-from ...core.model.call.session_output import FindOutput, PruneOutput, ReadOutput
+from ...core.model.call.base import Answer, Call, States
+from ...core.model.call.session_output import FindOutput, OutputAnswer, PruneOutput, ReadOutput
 from ...core.model.output import Since
 from .. import output
 
 
-def _known(request: FindOutput, _check_mode: bool) -> Result:
+def _known(request: FindOutput, _check_mode: bool) -> OutputAnswer:
     """Return the sessions with the name."""
     state = StateDirectory(request.state_directory)
     sessions = output.known_sessions(state, request.session_name, request.session_id or "", request.states)
-    return {"changed": False, "sessions": sessions}
+    return OutputAnswer(changed=False, sessions=tuple(sessions))
 
 
-def _read(request: ReadOutput, _check_mode: bool) -> Result:
+def _read(request: ReadOutput, _check_mode: bool) -> OutputAnswer:
     """Read the output."""
     question = output.Question(
         request.session_id,
@@ -36,16 +36,16 @@ def _read(request: ReadOutput, _check_mode: bool) -> Result:
     state = StateDirectory(request.state_directory)
     with closing(output.OutputReader(state, question, request.positions)) as reader:
         sources = reader.read_when_written(request.wait)
-    return {
-        "changed": False,
-        "sources": sources,
-        "jobs": reader.jobs,
-        "positions": reader.positions,
-        "running": reader.running,
-    }
+    return OutputAnswer(
+        changed=False,
+        sources=tuple(sources),
+        jobs=tuple(reader.jobs),
+        positions=reader.positions,
+        running=reader.running,
+    )
 
 
-def _pruned(request: PruneOutput, check_mode: bool) -> Result:
+def _pruned(request: PruneOutput, check_mode: bool) -> OutputAnswer:
     """Remove output whose retention time is over, and leftovers."""
     # Only this call needs them.
     from ...adapters.engine import Engine, EngineError
@@ -53,18 +53,18 @@ def _pruned(request: PruneOutput, check_mode: bool) -> Result:
 
     state = StateDirectory(request.state_directory)
     removed = output.prune(state, request.days * 86400, request.sessions, check_mode)
-    left = []
+    left: list[str] = []
     with suppress(EngineError):  # the collection of facts reports a host without an engine
         engine = Engine.connect()
         left = engine_trial.remove_left(engine, check_mode) + image_notes.remove_left(engine, check_mode)
         if not check_mode:
             image_notes.prune(state, engine)
-    return {"changed": bool(removed or left), "removed": removed, "leftovers": left}
+    return OutputAnswer(changed=bool(removed or left), removed=tuple(removed), leftovers=tuple(left))
 
 
 STATES: States = {FindOutput: _known, ReadOutput: _read, PruneOutput: _pruned}
 
 
-def call(request: Call, check_mode: bool) -> Result:
+def call(request: Call, check_mode: bool) -> Answer:
     """Run the requested state. Raises SessionError, OSError."""
     return STATES[type(request)](request, check_mode)

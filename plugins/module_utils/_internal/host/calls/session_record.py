@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from ...adapters.ledger import LedgerFile
 from ...adapters.state import StateDirectory
-from ...core.model.call.base import Result, States
+from ...core.model.call.base import States
+from ...core.model.call.session_host import SessionAnswer
 from ...core.model.call.session_record import KeepRecords
-from ...core.model.decode import encode
 from ..prepare import keep_lines, keep_records, keep_tombstones, leave_torn_down, release_name
 
 
-def call(request: KeepRecords, check_mode: bool) -> Result:
+def call(request: KeepRecords, check_mode: bool) -> SessionAnswer:
     """Return what was, or would be, written. Raises StateError."""
     state, records = StateDirectory(request.state_directory), list(request.records)
     ledger = LedgerFile(request.state_directory)
@@ -24,9 +24,9 @@ def call(request: KeepRecords, check_mode: bool) -> Result:
     if request.lease_owner is not None and not check_mode:
         for record in records:
             release_name(ledger, record.id, request.lease_owner)
-    actions += keep_tombstones(state, encode(request.tombstones), list(request.forget), check_mode)
+    actions += keep_tombstones(state, request.tombstones, request.forget, check_mode)
     actions += keep_lines(state, request.settled, request.output_days * 86400, request.output_sessions, check_mode)
-    return {"changed": bool(actions), "actions": actions}
+    return SessionAnswer(changed=bool(actions), actions=tuple(actions))
 
 
 STATES: States = {KeepRecords: call}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from ...adapters.state import StateDirectory
-from ...core.model.call.base import Result, States
-from ...core.model.call.session_repair import Repair
+from ...core.model.call.base import States
+from ...core.model.call.session_repair import Repair, RepairAnswer
 from ...core.model.record import InvalidRecord, Record
 from ..repair import repair_host
 
@@ -23,10 +23,10 @@ def shown_by_roots(roots: Iterable[str], used: Collection[str], private: Mapping
     from ...core.rules.data import exposed
     from ..facts import bounded_path_facts
 
-    return {root: exposed(bounded_path_facts(root)["real"], private) if root in used else "" for root in roots}
+    return {root: exposed(bounded_path_facts(root).real, private) if root in used else "" for root in roots}
 
 
-def call(request: Repair, check_mode: bool) -> Result:
+def call(request: Repair, check_mode: bool) -> RepairAnswer:
     """Return what was, or would be, restored. Failed, with all that was done, if a session could not be repaired."""
     state = StateDirectory(request.state_directory)
     allocatable = request.allocatable
@@ -46,16 +46,17 @@ def call(request: Repair, check_mode: bool) -> Result:
         check_plan(record.plan, host, roots, request.volume_drivers, devices)
 
     done = repair_host(state, request, evaluate=evaluate, check_mode=check_mode)
-    result = {
-        "changed": bool(done.actions),
-        "actions": done.actions,
-        "sessions": done.sessions,
-        "faults": done.faults,
-        "warnings": done.warnings,
-        "public_keys": done.public_keys,
-        "diff": {"before": done.before, "after": done.after},
-    }
-    return {**result, "failed": True, "msg": "\n".join(done.problems)} if done.problems else result
+    return RepairAnswer(
+        changed=bool(done.actions),
+        failed=bool(done.problems),
+        msg="\n".join(done.problems),
+        actions=tuple(done.actions),
+        sessions=done.sessions,
+        faults=tuple(done.faults),
+        warnings=tuple(done.warnings),
+        public_keys=done.public_keys,
+        diff={"before": done.before, "after": done.after},
+    )
 
 
 STATES: States = {Repair: call}

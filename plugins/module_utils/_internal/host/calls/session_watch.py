@@ -9,15 +9,15 @@ from __future__ import annotations
 import time
 
 from ...adapters.state import StateDirectory
-from ...core.model.call.base import Result, States
-from ...core.model.call.session_watch import Watch
+from ...core.model.call.base import States
+from ...core.model.call.session_watch import Watch, WatchAnswer
 from ..facts import signature
 
 EVERY = 0.5
 """Seconds between two reads of the disk."""
 
 
-def call(request: Watch, _check_mode: bool) -> Result:
+def call(request: Watch, _check_mode: bool) -> WatchAnswer:
     """Return whether anything has changed before the time was over. Raises StateError."""
     state = StateDirectory(request.state_directory)
     deadline = time.monotonic() + request.seconds
@@ -26,7 +26,7 @@ def call(request: Watch, _check_mode: bool) -> Result:
         moved = signature(state, request.session_name) != request.signature
         if not moved:
             time.sleep(min(EVERY, max(0.0, deadline - time.monotonic())))
-    return {"changed": False, "moved": moved}
+    return WatchAnswer(changed=False, moved=moved)
 
 
 STATES: States = {Watch: call}

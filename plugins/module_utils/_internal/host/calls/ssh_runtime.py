@@ -6,16 +6,17 @@
 
 from __future__ import annotations
 
-from ...core.model.call.base import Result, States
-from ...core.model.call.ssh_runtime import BuildSshRuntime
+from ...core.model.call.base import States
+from ...core.model.call.ssh_runtime import BuildSshRuntime, SshRuntimeAnswer
 from ...core.values.places import RUNTIME_ON_HOST
 from .. import ssh_runtime
 
 
-def call(_request: BuildSshRuntime, check_mode: bool) -> Result:
+def call(_request: BuildSshRuntime, check_mode: bool) -> SshRuntimeAnswer:
     """Return the changes of the directory. Raises SessionError, OSError."""
     done = ssh_runtime.install(check_mode)
-    return {"changed": done.changed, "path": RUNTIME_ON_HOST, "diff": {"before": done.before, "after": done.after}}
+    difference = {"before": done.before, "after": done.after}
+    return SshRuntimeAnswer(changed=done.changed, path=RUNTIME_ON_HOST, diff=difference)
 
 
 STATES: States = {BuildSshRuntime: call}

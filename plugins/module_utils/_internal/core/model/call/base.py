@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The common parts of the calls to a host.
+"""The common parts of the calls to a host, and of the answers to them.
 
 A call is a dataclass for each of its states, whose fields are what the host reads. The controller sends `arguments_of`
 it, and the program on the host reads it back by `read`. On the wire it is a mapping with ``state``, if the call has
@@ -11,15 +11,18 @@ states, and a key for each field that is not None.
 Two fields mean the same everywhere. host: the name of the called host, in the plan of the session. state_directory:
 where that host stores the data of sessions.
 
+An answer is a dataclass as well. The program on the host sends `plain_answer` of it, and the controller reads that by
+`answers.read_answers`.
+
 Annotations are types in the files of calls, not text, as the decoder reads them.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, Field, fields
-from typing import Any, ClassVar
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import Any, ClassVar, Optional, TypeVar
 
-from ...values.errors import show
-from ..decode import READ, Malformed, decode, encode
+from ...values.errors import NotTheirs, hangs, is_of_host, message_of, sentence, show
+from ..decode import OPTIONAL, READ, Malformed, decode, encode
 from ..record import read_record
 
 STATE_DIRECTORY = "/var/lib/cluster-compute"
@@ -51,9 +54,43 @@ class Call:
     has_check_mode: ClassVar[bool] = True
 
 
-Result = dict[str, Any]
-"""The plain form of the answer to a call, which is also the result of the module of that name."""
-States = Mapping[type[Call], Callable[[Any, bool], Result]]
+SILENCE = "It did not answer."
+PublicKeys = Mapping[str, Mapping[str, Optional[str]]]
+"""As `adapters.state.PublicKeys`."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Fields that any answer may have.
+
+    None is left out on the wire, and means that the host has not done that part. msg: why the call failed, or could
+    not be made. sick: if the host is why. hangs: if something of the host did not answer. refused: if the session is
+    another user's; theirs: the ids of such sessions. diff: in the form of Ansible. nulls: fields that are not left out.
+    """
+
+    nulls: ClassVar[tuple[str, ...]] = ()
+
+    changed: Optional[bool] = None
+    failed: bool = field(default=False, metadata=OPTIONAL)
+    unreachable: bool = field(default=False, metadata=OPTIONAL)
+    sick: bool = field(default=False, metadata=OPTIONAL)
+    hangs: bool = field(default=False, metadata=OPTIONAL)
+    refused: bool = field(default=False, metadata=OPTIONAL)
+    theirs: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    msg: str = field(default="", metadata=OPTIONAL)
+    actions: Optional[tuple[str, ...]] = None
+    diff: Any = None
+    # Ansible stores those of a registered result as objects.
+    warnings: tuple[str, ...] = field(default=(), metadata={**OPTIONAL, READ: str})
+
+    @property
+    def why_not(self) -> str:
+        """Why the host has not done its part: one or more full sentences."""
+        return sentence(self.msg or SILENCE)
+
+
+A = TypeVar("A", bound=Answer)
+States = Mapping[type[Call], Callable[[Any, bool], Answer]]
 """By state of a call, the function that runs it on the host; its second argument is whether that is check mode."""
 
 
@@ -97,3 +134,16 @@ def read(kinds: Collection[type[Call]], arguments: Mapping[str, Any]) -> Call:
     if kind.any_of and not any(key in given for key in kind.any_of):
         raise Malformed([f"The call {name} lacks {' or '.join(kind.any_of)}"])
     return decode(kind, given, f"The call {name}")
+
+
+def plain_answer(answer: Answer) -> Mapping[str, Any]:
+    """Return the plain form of an answer for the wire, which is also the result of the module of that name."""
+    kept = getattr(answer, "nulls", ())
+    return {key: value for key, value in encode(answer).items() if value is not None or key in kept}
+
+
+def failed(error: BaseException, answer: A) -> A:
+    """Return an answer with the failure of its call."""
+    theirs = error.sessions if isinstance(error, NotTheirs) else ()
+    why = replace(answer, failed=True, msg=message_of(error), sick=is_of_host(error), hangs=hangs(error))
+    return replace(why, refused=isinstance(error, NotTheirs), theirs=theirs)

@@ -7,7 +7,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Optional
 
-from .base import PATH, STATE_DIRECTORY, Call
+from .base import PATH, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)
@@ -43,3 +43,10 @@ class RemoveBoot(Call):
 
     path: str = field(default="/usr/local/lib/cluster-compute/host.pyz", metadata=PATH)
     state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class BootAnswer(Answer):
+    """The answer of host_boot. path: of the program, also after its removal."""
+
+    path: str = ""

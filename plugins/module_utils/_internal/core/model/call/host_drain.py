@@ -5,9 +5,9 @@
 """Drain a host, or accept new sessions on it again."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Optional
 
-from .base import PATH, STATE_DIRECTORY, Call
+from .base import PATH, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)
@@ -35,3 +35,10 @@ class Undrain(Call):
     state: ClassVar[str] = "undrained"
 
     state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class DrainAnswer(Answer):
+    """The answer of host_drain. sessions: names of those that hold a place on the host."""
+
+    sessions: Optional[tuple[str, ...]] = None

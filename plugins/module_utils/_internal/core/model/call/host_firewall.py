@@ -7,7 +7,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Optional
 
-from .base import Call
+from ..overlays import Overlays
+from .base import Answer, Call
 
 
 @dataclass(frozen=True)
@@ -32,3 +33,12 @@ class LetIntoOverlays(Call):
 
     call: ClassVar[str] = "host_firewall"
     state: ClassVar[str] = "absent"
+
+
+@dataclass(frozen=True)
+class FirewallAnswer(Answer):
+    """The answer of host_firewall. overlays: those that containers are kept out of."""
+
+    nulls: ClassVar[tuple[str, ...]] = ("overlays",)
+
+    overlays: Optional[Overlays] = None

@@ -7,7 +7,8 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional
 
-from .base import PATH, STATE_DIRECTORY, Call
+from ..facts import HostFacts, Unusable
+from .base import PATH, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)
@@ -37,3 +38,22 @@ class LookAtHost(Call):
     peers_of: tuple[str, ...] = ()
     accelerators: Any = None
     state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class FactsAnswer(Answer):
+    """The answer of host_info."""
+
+    host: Optional[HostFacts] = None
+
+
+@dataclass(frozen=True)
+class UnusableAnswer(Answer):
+    """The answer of host_info on a host that cannot run sessions, which the controller reads as any other."""
+
+    host: Optional[Unusable] = None
+
+
+def answer_with(host: "HostFacts | Unusable") -> "FactsAnswer | UnusableAnswer":
+    """Return the answer with the facts of a host."""
+    return FactsAnswer(False, host=host) if isinstance(host, HostFacts) else UnusableAnswer(False, host=host)

@@ -7,7 +7,8 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional
 
-from .base import PATH, SECRET, STATE_DIRECTORY, Call
+from ..decode import OPTIONAL
+from .base import PATH, SECRET, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)
@@ -100,3 +101,43 @@ class EndListening(Call):
 
     token: str = field(metadata=SECRET)
     server: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TcpOutcome:
+    """Why a host does not answer, empty if it does, and the largest packet on the way to it, as far as it is known."""
+
+    problem: str
+    mtu: Optional[int]
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The largest packet that arrived, in bytes, by the number of its host: through the link, and outside it."""
+
+    tunnel: dict[str, int]
+    plain: dict[str, int]
+
+
+@dataclass(frozen=True)
+class PreflightAnswer(Answer):
+    """The answer of host_preflight, one part for each state.
+
+    examined: the observations, and the times between which they were made, by the clocks of the host and of the
+    controller. listening: the process, its ports, the folders in which it wrote, and by folder why
+    nothing could be written there. reached: by a
+    host's number the outcome of TCP, and by folder whether what was written is visible. measured: of one pair.
+    """
+
+    observed: Optional[dict[str, Any]] = None
+    times: tuple[float, ...] = field(default=(), metadata=OPTIONAL)
+    controller: tuple[float, ...] = field(default=(), metadata=OPTIONAL)
+    server: Optional[dict[str, int]] = None
+    port: Optional[int] = None
+    udp: Optional[int] = None
+    wrote: Optional[tuple[str, ...]] = None
+    problems: Optional[dict[str, str]] = None
+    peers: Optional[dict[str, TcpOutcome]] = None
+    shared: Optional[dict[str, bool]] = None
+    measured: Optional[dict[str, Any]] = None
+    heard: Optional[Heard] = None

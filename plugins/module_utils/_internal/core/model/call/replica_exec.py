@@ -7,7 +7,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Optional
 
-from .base import PATH, STATE_DIRECTORY, Call
+from .base import PATH, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)
@@ -23,3 +23,12 @@ class Execute(Call):
     user: str = ""
     asker: Optional[str] = None
     state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class ExecAnswer(Answer):
+    """The answer of replica_exec, once the program has run."""
+
+    rc: Optional[int] = None
+    stdout: Optional[str] = None
+    stderr: Optional[str] = None

@@ -4,10 +4,11 @@
 
 """Measure how two replicas work together."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar, Optional
 
-from .base import Call
+from ..decode import OPTIONAL
+from .base import Answer, Call
 
 
 @dataclass(frozen=True)
@@ -24,3 +25,12 @@ class Transfer(Call):
     peer: str = ""
     size: int = 64 * 1024**2
     seconds: int = 120
+
+
+@dataclass(frozen=True)
+class TransferAnswer(Answer):
+    """The answer of replica_transfer. took: seconds for there and back."""
+
+    replica: str = field(default="", metadata=OPTIONAL)
+    container: str = field(default="", metadata=OPTIONAL)
+    took: Optional[float] = None

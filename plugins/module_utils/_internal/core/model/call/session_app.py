@@ -4,10 +4,28 @@
 
 """Open an app of a session, or close it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Optional
+from typing import ClassVar, Optional
 
-from .base import AT_CONTROLLER, PATH, STATE_DIRECTORY, Call
+from ..decode import OPTIONAL
+from .base import AT_CONTROLLER, PATH, STATE_DIRECTORY, Answer, Call
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to start an app, for images that have the program that *command* begins with.
+
+    command, environment, token_file (the text of a file) and url (from the path on) may contain ``{port}``,
+    ``{token_file}``, which is the path of that file, and ``{token}``. The command may not contain the token, as
+    everybody in main1 can read it. without_token: whether the program accepts everybody who reaches its port.
+    """
+
+    command: tuple[str, ...]
+    url: str = "/"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    token_file: str = "{token}"  # noqa: S105 - a placeholder
+    without_token: bool = False
 
 
 @dataclass(frozen=True)
@@ -27,7 +45,7 @@ class OpenApp(Call):
     session_id: str
     host: str
     app: str = ""
-    ways: tuple[dict[str, Any], ...] = ()
+    ways: tuple[Way, ...] = ()
     directory: str = ""
     seconds: int = 60
     output_size: str = "16m"
@@ -48,3 +66,21 @@ class CloseApp(Call):
     app: str = ""
     asker: Optional[str] = None
     state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class OpenedApp:
+    """An app in main1. job: its id, and port: both empty if it was not opened. way: in which it is started."""
+
+    way: Way
+    job: str = field(default="", metadata=OPTIONAL)
+    port: int = field(default=0, metadata=OPTIONAL)
+    token: str = field(default="", metadata=OPTIONAL)
+
+
+@dataclass(frozen=True)
+class AppAnswer(Answer):
+    """The answer of session_app. closed: the apps that were open."""
+
+    opened: Optional[OpenedApp] = None
+    closed: Optional[tuple[str, ...]] = None

@@ -7,9 +7,10 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional
 
-from ..claims import Allocatable, Claim
-from ..record import Record
-from .base import PATH, PUBLIC, RECORD, STATE_DIRECTORY, Call
+from ..claims import Allocatable, Claim, ClaimAnswer
+from ..decode import OPTIONAL
+from ..record import Record, Tombstone
+from .base import PATH, PUBLIC, RECORD, STATE_DIRECTORY, Answer, Call, PublicKeys
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Start(Call):
     record: Record = field(metadata=RECORD)
     host: str
     lease_owner: Optional[str] = None
-    public_keys: dict[str, Any] = field(default_factory=dict, metadata=PUBLIC)
+    public_keys: PublicKeys = field(default_factory=dict, metadata=PUBLIC)
     deadline_seconds: int = 600
     turns_seconds: int = 0
     timeout: int = 60
@@ -114,7 +115,7 @@ class Amend(Call):
     lease_owner: str
     record: Optional[Record] = field(default=None, metadata=RECORD)
     patch: Optional[dict[str, Any]] = None
-    public_keys: dict[str, Any] = field(default_factory=dict, metadata=PUBLIC)
+    public_keys: PublicKeys = field(default_factory=dict, metadata=PUBLIC)
     recorded: tuple[str, ...] = ()
     looked: Optional[float] = None
     allocatable: Optional[Allocatable] = None
@@ -249,3 +250,80 @@ class Remove(Call):
     output_days: int = 7
     output_sessions: int = 50
     state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class ProvenReplica:
+    """A replica that works. interface, mtu: of its session's network; empty if it has none."""
+
+    name: str
+    host: str
+    container: str
+    rank: int
+    address: Optional[str] = None
+    status: str = "RUNNING"
+    interface: str = field(default="", metadata=OPTIONAL)
+    mtu: int = field(default=0, metadata=OPTIONAL)
+
+
+@dataclass(frozen=True)
+class KnownSession:
+    """A session that a host knows in any way; hosts, owner and shared_with as far as its record contains them."""
+
+    id: str
+    name: str
+    hosts: tuple[str, ...] = ()
+    owner: str = ""
+    shared_with: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SessionElsewhere:
+    """A session that a teardown by name left alone (`rules.scope`). resource_group: empty if its copy has none."""
+
+    id: str
+    name: str
+    resource_group: str
+    hosts: tuple[str, ...]
+    status: str
+
+
+@dataclass(frozen=True)
+class SessionAnswer(Answer):
+    """The answer of session_host and session_record.
+
+    granted, reasons, tentative: of a claim (`claims.ClaimAnswer`). public_keys: by replica of this host. begun:
+    replicas of the first waves. replicas: as proven by `host.verify`. seconds: how long the network, the start and the
+    proof took. unproven: why only peers are missing. unwritten: why the record could not be stored. sessions,
+    tombstones: those that existed before a removal. elsewhere: sessions of that name that were left alone. stale: if
+    the host's copy of the record is not the expected one; revision: of its copy.
+    """
+
+    granted: Optional[bool] = None
+    reasons: Optional[tuple[str, ...]] = None
+    tentative: Optional[tuple[str, ...]] = None
+    public_keys: Optional[PublicKeys] = None
+    begun: Optional[tuple[str, ...]] = None
+    replicas: Optional[tuple[ProvenReplica, ...]] = None
+    seconds: Optional[dict[str, float]] = None
+    unproven: str = field(default="", metadata=OPTIONAL)
+    unwritten: str = field(default="", metadata=OPTIONAL)
+    sessions: Optional[tuple[KnownSession, ...]] = None
+    tombstones: Optional[tuple[Tombstone, ...]] = None
+    elsewhere: Optional[tuple[SessionElsewhere, ...]] = None
+    stale: bool = field(default=False, metadata=OPTIONAL)
+    revision: Optional[int] = None
+
+    @property
+    def to_claim(self) -> ClaimAnswer:
+        """The answer to a claim: rejected if there is none."""
+        if self.granted is None:
+            return ClaimAnswer(False, (self.why_not,))
+        return ClaimAnswer(self.granted, self.reasons or (), self.tentative or ())
+
+
+def claimed(answer: ClaimAnswer) -> SessionAnswer:
+    """Return the answer of a host to a claim that has changed nothing."""
+    return SessionAnswer(
+        changed=False, actions=(), granted=answer.granted, reasons=answer.reasons, tentative=answer.tentative
+    )

@@ -7,7 +7,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Optional
 
-from .base import PATH, SECRET, Call
+from .base import PATH, SECRET, Answer, Call
 
 
 @dataclass(frozen=True)
@@ -118,3 +118,35 @@ class EndServing(Call):
     state: ClassVar[str] = "ended"
 
     servers: tuple[dict[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A transfer to a host: the id of the image, if it was pulled, the bytes, and how many seconds it took."""
+
+    bytes: int
+    seconds: float
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class ImagesAnswer(Answer):
+    """The answer of session_images.
+
+    digests, problems: by reference, the registry's answer. denied: the references that the registry does not have, or
+    not for this user, so that it is of no use to ask again. pulled: by reference. bytes, seconds: of a transfer; image:
+    the id that arrived, if it differs from the id on the sender. port, fingerprint, server: of a server, and its
+    process. ended: how many servers.
+    """
+
+    digests: Optional[dict[str, str]] = None
+    problems: Optional[dict[str, str]] = None
+    denied: Optional[tuple[str, ...]] = None
+    pulled: Optional[dict[str, Moved]] = None
+    bytes: Optional[int] = None
+    seconds: Optional[float] = None
+    image: Optional[str] = None
+    port: Optional[int] = None
+    fingerprint: Optional[str] = None
+    server: Optional[dict[str, int]] = None
+    ended: Optional[int] = None

@@ -5,9 +5,9 @@
 """Start a job in replicas, or end it."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Optional
 
-from .base import PATH, STATE_DIRECTORY, Call
+from .base import PATH, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)
@@ -50,3 +50,10 @@ class StopJob(Call):
     job: str
     requeue: bool = False
     state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class JobAnswer(Answer):
+    """The answer of session_job. started: the replicas in which the command was started."""
+
+    started: Optional[tuple[str, ...]] = None

@@ -7,8 +7,8 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional
 
-from ..output import Since
-from .base import AT_CONTROLLER, PATH, STATE_DIRECTORY, Call
+from ..output import JobOutcome, SessionCopy, Since, Source
+from .base import AT_CONTROLLER, PATH, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)
@@ -66,3 +66,20 @@ class PruneOutput(Call):
     days: int = 7
     sessions: int = 50
     state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class OutputAnswer(Answer):
+    """The answer of session_output, one part for each state.
+
+    known: the sessions. read: the output, how jobs ended in the replicas here, where the answer ends, and how many
+    replicas and jobs run. pruned: the sessions whose output was removed, and leftovers of ended runs.
+    """
+
+    sessions: Optional[tuple[SessionCopy, ...]] = None
+    sources: Optional[tuple[Source, ...]] = None
+    jobs: Optional[tuple[JobOutcome, ...]] = None
+    positions: Optional[dict[str, Any]] = None
+    running: Optional[int] = None
+    removed: Optional[tuple[str, ...]] = None
+    leftovers: Optional[tuple[str, ...]] = None

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Optional
 
 from ..claims import Allocatable
 from ..record import Record
-from .base import PATH, PUBLIC, RECORD, STATE_DIRECTORY, Call
+from .base import PATH, PUBLIC, RECORD, STATE_DIRECTORY, Answer, Call, PublicKeys
 
 
 @dataclass(frozen=True)
@@ -37,5 +37,54 @@ class Repair(Call):
     conflicting: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     looked: Optional[float] = None
-    public_keys: dict[str, Any] = field(default_factory=dict, metadata=PUBLIC)
+    public_keys: dict[str, PublicKeys] = field(default_factory=dict, metadata=PUBLIC)
     state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class RepairedSession:
+    """The parts of a session that were restored; problem: why some of them were not."""
+
+    name: str
+    actions: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass
+class Repaired:
+    """The changes of a repair; in check mode, those that it would make.
+
+    sessions: by id. public_keys: new ones, by session. faults: problems that belong to no session. warnings: problems
+    that remain for now and cause no harm. held_back: ids of sessions that this host does not start by itself now.
+    """
+
+    actions: list[str] = field(default_factory=list)
+    sessions: dict[str, RepairedSession] = field(default_factory=dict)
+    public_keys: dict[str, PublicKeys] = field(default_factory=dict)
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    held_back: list[str] = field(default_factory=list)
+
+    def add(self, other: "Repaired") -> None:
+        """Add what was done in another repair."""
+        for name in ("actions", "faults", "warnings", "held_back"):
+            getattr(self, name).extend(getattr(other, name))
+        for name in ("sessions", "public_keys", "before", "after"):
+            getattr(self, name).update(getattr(other, name))
+
+    @property
+    def problems(self) -> list[str]:
+        """The problems that remain."""
+        of_sessions = [f"Session {own.name}: {own.problem}" for own in self.sessions.values() if own.problem]
+        return [*self.faults, *of_sessions]
+
+
+@dataclass(frozen=True)
+class RepairAnswer(Answer):
+    """The answer of session_repair. sessions, faults, public_keys: as of Repaired."""
+
+    sessions: dict[str, RepairedSession] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+    public_keys: dict[str, PublicKeys] = field(default_factory=dict)

@@ -7,7 +7,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from .base import AT_CONTROLLER, PATH, PUBLIC, STATE_DIRECTORY, Call
+from .base import AT_CONTROLLER, PATH, PUBLIC, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)
@@ -26,3 +26,10 @@ class Watch(Call):
     seconds: float
     pause: float = field(default=1, metadata=AT_CONTROLLER)
     state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
+
+
+@dataclass(frozen=True)
+class WatchAnswer(Answer):
+    """The answer of session_watch. moved: whether anything has changed."""
+
+    moved: bool = False

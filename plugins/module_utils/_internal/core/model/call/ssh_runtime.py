@@ -7,7 +7,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .base import Call
+from .base import Answer, Call
 
 
 @dataclass(frozen=True)
@@ -15,3 +15,10 @@ class BuildSshRuntime(Call):
     """Build the SSH runtime for replicas."""
 
     call: ClassVar[str] = "ssh_runtime"
+
+
+@dataclass(frozen=True)
+class SshRuntimeAnswer(Answer):
+    """The answer of ssh_runtime. path: of the directory."""
+
+    path: str = ""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...model.answers import ImagesAnswer, Moved, sentence
+from ...model.answers import ImagesAnswer, Moved
 from ...model.calls import ImageTransfer, WantedImage
 from ...model.decode import encode
 from ...model.facts import HostFacts
 from ...model.launch_state import ImageProgress, LaunchState
 from ...rules.distribution import next_round, rounds_left
 from ...rules.images import CONTROLLER, Need
-from ...values.errors import InvalidInput
+from ...values.errors import InvalidInput, sentence
 from ...values.image_names import registry_of
 
 BATCHES = 8
@@ -52,9 +52,9 @@ class Distribution:
             for need in self.needs:
                 if need.asks != host:
                     continue
-                digest = answer.digests.get(need.reference)
-                why = sentence(answer.problems.get(need.reference) or answer.why_not)
-                self._resolved(need, host, digest, why, need.reference in answer.denied)
+                digest = (answer.digests or {}).get(need.reference)
+                why = sentence((answer.problems or {}).get(need.reference) or answer.why_not)
+                self._resolved(need, host, digest, why, need.reference in (answer.denied or ()))
 
     def _resolved(self, need: Need, host: str, digest: str | None, why: str, is_denied: bool = False) -> None:
         try:
@@ -96,8 +96,8 @@ class Distribution:
             self._pretend(need, host)
             return
         pull = (answer.pulled or {}).get(need.reference)
-        why = sentence(answer.problems.get(need.reference) or answer.why_not)
-        need.pulled(host, None if pull is None else pull.id, why, need.reference in answer.denied)
+        why = sentence((answer.problems or {}).get(need.reference) or answer.why_not)
+        need.pulled(host, None if pull is None else pull.id, why, need.reference in (answer.denied or ()))
         self.report.append(
             f"{host} could not pull {need.reference}: {why}"
             if pull is None
@@ -127,11 +127,11 @@ class Distribution:
             need.arrived(receiver, sender, why)
             self.report.append(why)
             return False
-        need.arrived(receiver, sender, "", answer.image)
+        need.arrived(receiver, sender, "", answer.image or "")
         if self.check_mode:
             self.report.append(f"{receiver} would get {need.reference} from {sender}.")
         elif answer.bytes:
-            amount = _amount(Moved(answer.bytes, answer.seconds))
+            amount = _amount(Moved(answer.bytes, answer.seconds or 0.0))
             self.report.append(f"{receiver} got {need.reference} from {sender} ({amount}).")
         else:
             self.report.append(f"{receiver} has {need.reference} already.")

@@ -118,7 +118,7 @@ def _of_registries(launch: Launch) -> dict[str, ImagesAnswer]:
     answers = _answers(launch.results)
     if launch.outside.now - launch.state.since >= SLOW:
         silent = {
-            host: [registry_of(reference) for reference in answer.problems if reference not in answer.denied]
+            host: [registry_of(name) for name in answer.problems or () if name not in (answer.denied or ())]
             for host, answer in answers.items()
         }
         launch.state.silent_registries = joined(launch.state.silent_registries, silent)
@@ -159,7 +159,7 @@ def after_serve(launch: Launch) -> LaunchState:
         host: Receive(
             transfer,
             found.addresses[transfer.sender],
-            ImageServer(source.port, source.fingerprint),
+            ImageServer(source.port, source.fingerprint or ""),
             "",
             found.addresses.get(host),
         )

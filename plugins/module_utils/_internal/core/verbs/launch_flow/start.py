@@ -12,6 +12,7 @@ from typing import Any
 
 from ...model.answers import JobAnswer, SessionAnswer, read_answers
 from ...model.calls import KeepStub, Start, StartJob, Verify
+from ...model.decode import encode
 from ...model.launch_state import LaunchState
 from ...model.record import Record
 from ...model.verb_state import StepCall
@@ -128,7 +129,9 @@ def verified(launch: Launch, hosts: Iterable[str], roles: Sequence[str] | None =
 
 def replicas_of(answers: Mapping[str, SessionAnswer]) -> list[dict[str, Any]]:
     """Return the replicas that hosts have started or proven."""
-    return [{**replica, "host": host} for host, answer in answers.items() for replica in answer.replicas or ()]
+    return [
+        encode(replace(replica, host=host)) for host, answer in answers.items() for replica in answer.replicas or ()
+    ]
 
 
 def _not_started(launch: Launch, late: Sequence[str], part: Callable[[SessionAnswer], object]) -> LaunchState | None:

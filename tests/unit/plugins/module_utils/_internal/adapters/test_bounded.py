@@ -34,9 +34,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     patience,
     waiting_for,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import (
+    Answer,
+    failed,
+    plain_answer,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     SessionError,
-    failed,
 )
 
 
@@ -81,7 +85,8 @@ def test_what_the_work_returns_comes_back() -> None:
 def test_what_hangs_is_given_up_by_its_name(dead: str) -> None:
     with pytest.raises(Hung, match=r"^This host hangs: the disk did not answer within 0 seconds\.$") as caught:
         bounded(partial(read, dead), "the disk", 0.05)
-    assert failed(caught.value) == {"failed": True, "sick": True, "hangs": True, "msg": str(caught.value)}
+    found = plain_answer(failed(caught.value, Answer()))
+    assert found == {"failed": True, "sick": True, "hangs": True, "msg": str(caught.value)}
 
 
 def test_one_may_wait_for_longer_than_the_kernel_does_at_once(dead: str, monkeypatch: pytest.MonkeyPatch) -> None:

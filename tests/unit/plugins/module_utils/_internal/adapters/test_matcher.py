@@ -77,7 +77,7 @@ def test_what_is_kept_of_output_is_looked_through_within_a_time(monkeypatch: pyt
     def read(expression: str) -> list[str]:
         question = output.Question(ID, (), Since(), None, expression, 1024)
         with closing(output.OutputReader(StateDirectory(str(tmp_path)), question)) as reader:
-            return [line[2] for line in reader.read()[0]["lines"]]
+            return [line[2] for line in reader.read()[0].lines]
 
     assert read("b$") == ["ab"]
     monkeypatch.setattr(output, "Matcher", lambda expression: Matcher(expression, 1))

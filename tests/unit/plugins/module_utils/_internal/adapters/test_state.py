@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     PENDING,
     QueueTicket,
     Record,
+    Tombstone,
     advance,
     new_record,
 )
@@ -208,14 +209,14 @@ def test_a_tombstone_stands_until_it_is_removed(directory: StateDirectory) -> No
     directory.write_tombstone(SESSION, "train", ["h3", "h2"])
     directory.write_tombstone(OTHER, "other", [])
     assert directory.tombstones() == [
-        {"schema": 1, "id": OTHER, "name": "other", "hosts": []},
-        {"schema": 1, "id": SESSION, "name": "train", "hosts": ["h2", "h3"]},
+        Tombstone(OTHER, "other", ()),
+        Tombstone(SESSION, "train", ("h2", "h3")),
     ]
     assert (directory.tombstone_file(SESSION).stat().st_mode & 0o777) == 0o600
     assert directory.session_ids() == [], "a tombstone is no session"
     directory.remove_tombstone(SESSION)
     directory.remove_tombstone(SESSION)
-    assert [tombstone["id"] for tombstone in directory.tombstones()] == [OTHER]
+    assert [tombstone.id for tombstone in directory.tombstones()] == [OTHER]
     directory.remove_tombstone(OTHER)
     assert [path.name for path in directory.root.iterdir()] == ["version"], "the last one takes the folder with it"
 

@@ -18,13 +18,16 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_repair import (
+    Repaired,
+    RepairedSession,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import (
     boot,
     boot_install,
     membership,
     timer,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.repair import Repair
 
 CHECKOUT = Path(__file__).resolve().parents[6]
 UNITS = CHECKOUT / "roles/prepare_hosts/templates"
@@ -78,12 +81,12 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 def test_it_tells_every_action_and_every_problem_in_one_line(
     quick: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def repair(state: object, alone: bool) -> Repair:
+    def repair(state: object, alone: bool) -> Repaired:
         assert alone
         quick.append(str(vars(state)["root"]))
-        session = {"name": "train", "actions": [], "problem": "no room\nat all"}
+        session = RepairedSession("train", problem="no room\nat all")
         actions = ["create link ccx1", "start container train-main1"]
-        return Repair(actions=actions, sessions={"1": session}, warnings=["The network train stays."])
+        return Repaired(actions=actions, sessions={"1": session}, warnings=["The network train stays."])
 
     monkeypatch.setattr(boot, "repair_host", repair)
     assert boot.main(["--state-directory", "/srv/state"]) == 1
@@ -99,7 +102,7 @@ def test_it_tells_every_action_and_every_problem_in_one_line(
 def test_it_says_nothing_when_nothing_was_missing(
     quick: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(boot, "repair_host", lambda _state, alone: Repair())
+    monkeypatch.setattr(boot, "repair_host", lambda _state, alone: Repaired())
     assert boot.main([]) == 0
     assert capsys.readouterr().out == ""
 
@@ -153,9 +156,9 @@ def test_two_runs_do_not_work_side_by_side(
 ) -> None:
     codes = []
 
-    def repair(_state: object, alone: bool) -> Repair:
+    def repair(_state: object, alone: bool) -> Repaired:
         codes.append(boot.main([]))
-        return Repair()
+        return Repaired()
 
     monkeypatch.setattr(boot, "repair_host", repair)
     assert boot.main([]) == 0
@@ -173,11 +176,11 @@ def test_it_goes_on_asking_for_a_while_where_a_session_is_held_back(
 ) -> None:
     engine = Engines(0)
 
-    def repair(_state: object, alone: bool) -> Repair:
+    def repair(_state: object, alone: bool) -> Repaired:
         quick.append("repair")
         if len(quick) > answers_at:
-            return Repair()
-        return Repair(sessions={"1": {"name": "train", "problem": "held back"}}, held_back={"1"})
+            return Repaired()
+        return Repaired(sessions={"1": RepairedSession("train", problem="held back")}, held_back=["1"])
 
     monkeypatch.setattr(boot, "repair_host", repair)
     assert boot._repair(StateDirectory("/srv/state"), engine.clock, engine.sleep) == (1 if left else 0)
@@ -191,9 +194,9 @@ def test_the_timer_repairs_only_what_is_due(quick: list[str], monkeypatch: pytes
     monkeypatch.setattr(timer, "look", lambda _state: 0)
     monkeypatch.setattr(membership, "is_due", lambda _state: due)
 
-    def repair(_state: StateDirectory, alone: Any) -> Repair:
+    def repair(_state: StateDirectory, alone: Any) -> Repaired:
         quick.append("repair")
-        return Repair()
+        return Repaired()
 
     monkeypatch.setattr(boot, "repair_host", repair)
     assert boot.main(["--disks"]) == 0

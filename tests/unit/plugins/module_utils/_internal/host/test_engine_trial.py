@@ -20,10 +20,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.locks import take_lock
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import (
+    Answer,
+    failed,
+    plain_answer,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     InvalidInput,
     SessionError,
-    failed,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import engine_trial
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import session_host
@@ -64,7 +68,7 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(engine_trial, "problem", said)
         with pytest.raises((SessionError, OSError)) as found:
             session_host.call(request, check_mode)
-        answer = failed(found.value)
+        answer = plain_answer(failed(found.value, Answer()))
         remembered = suspicion.SuspicionFile(str(tmp_path)).read()
         return {**answer, "tries": len(tries), "suspect": remembered.reason if remembered else ""}
 

@@ -20,7 +20,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import (
     FactsAnswer,
-    read_answers,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.host_info import (
     LookAtHost,
@@ -30,6 +29,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Claim,
     Reservation,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.facts import HostFacts, Port
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     ERROR,
     PENDING,
@@ -69,18 +70,18 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
             launch()
         return read(self)
 
-    def ask_the_engine(*_arguments: object) -> dict[str, Any]:
+    def ask_the_engine(*_arguments: object) -> HostFacts:
         if moment == "engine":
             launch()
-        return {"containers": [], "objects": {}, "ports": set()}
+        return HostFacts()
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(StateDirectory, "records", records)
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
     monkeypatch.setattr(Engine, "connect", lambda: None)
     found = facts.host_facts(state, LookAtHost("other"))
-    assert found["usable"], found["problem"]
-    cluster = GroupFacts.read(read_answers(FactsAnswer, {"h1": {"host": found}}), {"h1": {}}).cluster_state()
+    assert isinstance(found, HostFacts), found.problem
+    cluster = GroupFacts.read({"h1": FactsAnswer(host=found)}, {"h1": {}}).cluster_state()
     assert (cluster.orphaned, cluster.leaked) == ({}, {})
 
 
@@ -91,15 +92,17 @@ def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypa
     ledger = LedgerFile(str(tmp_path))
     ledger.commit(Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1), None)
 
-    def ask_the_engine(*_arguments: object) -> dict[str, Any]:
+    def ask_the_engine(*_arguments: object) -> HostFacts:
         ledger.release(SESSION)
-        return {"containers": [], "objects": {}, "ports": set()}
+        return HostFacts()
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
     monkeypatch.setattr(Engine, "connect", lambda: None)
     state = StateDirectory(str(tmp_path))
-    assert facts.host_facts(state, LookAtHost("other"))["signature"] != facts.signature(state, "other")
+    found = facts.host_facts(state, LookAtHost("other"))
+    assert isinstance(found, HostFacts)
+    assert found.signature != facts.signature(state, "other")
 
 
 def test_a_name_that_is_held_is_nothing_that_others_could_have_or_wait_for(
@@ -117,14 +120,11 @@ def test_a_name_that_is_held_is_nothing_that_others_could_have_or_wait_for(
 
 def test_a_port_that_a_session_holds_is_taken_whether_it_listens_yet_or_not() -> None:
     held = Reservation(Claim(SESSION, "train", 1, 1000, 1, ports=(("0.0.0.0", 21999, "tcp"),)), "leased", "boot", 1.0)
-    listens, taken = ("0.0.0.0", 22, "tcp"), ("0.0.0.0", 21999, "tcp")
-    assert facts._with_reserved({listens}, []) == {listens}
-    assert facts._with_reserved({listens}, [held]) == {listens, taken}
-    assert facts._with_reserved({taken}, [held]) == {taken}
-    assert facts.port_list({taken, listens}) == [
-        {"address": "0.0.0.0", "port": 22, "protocol": "tcp"},
-        {"address": "0.0.0.0", "port": 21999, "protocol": "tcp"},
-    ]
+    listens = (Port("0.0.0.0", 22, "tcp"),)
+    assert facts._with_reserved(listens, []) == listens
+    taken = Port("0.0.0.0", 21999, "tcp")
+    assert facts._with_reserved(listens, [held]) == (*listens, taken)
+    assert facts._with_reserved([taken], [held]) == (taken,)
 
 
 @pytest.mark.parametrize("status", [PENDING, ERROR])
@@ -141,7 +141,9 @@ def test_what_is_told_of_a_session_does_not_grow_with_its_group(
         kept = kept_by(record, [f"gpu-node-{number:04d}.cluster.example.org" for number in range(hosts)])
         state = StateDirectory(str(tmp_path))
         state.session(SESSION).write_record(kept if status == PENDING else advance(kept, status, "It failed."))
-        sizes.append(len(json.dumps(facts._records(state, "", state.records()[0], whole, set())["records"])))
+        wanted = LookAtHost(whole_records=whole)
+        found = facts._with_records(HostFacts(), state, state.records()[0], wanted, set())
+        sizes.append(len(json.dumps(encode(found.records))))
     assert sizes[0] == sizes[1] < 1000
 
 

@@ -32,19 +32,19 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
 def test_an_identity_is_made_once_and_stays(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     request = CreateIdentity("h1", str(state.root))
     assert identity.read_identity(state) == identity.Identity()
-    assert host_identity.call(request, True)["changed"]
+    assert host_identity.call(request, True).changed
     assert identity.read_identity(state) == identity.Identity()
-    assert host_identity.call(request, False)["actions"] == ["create identity h1"]
+    assert host_identity.call(request, False).actions == ("create identity h1",)
     first = identity.read_identity(state)
     assert (len(first.id), first.names) == (36, ("h1",))
-    assert not host_identity.call(request, False)["changed"]
+    assert not host_identity.call(request, False).changed
     assert identity.read_identity(state) == first
     assert "4c4c4544" not in (state.root / "identity.json").read_text(encoding="utf-8")
     monkeypatch.setattr(machine, "hardware_name", lambda: "")
     assert identity.read_identity(state) == first, "a kernel may not tell the machine's name"
     (state.root / "identity.json").write_text("{", encoding="utf-8")
     assert identity.read_identity(state) == identity.Identity()
-    assert host_identity.call(request, False)["changed"]
+    assert host_identity.call(request, False).changed
     assert json.loads((state.root / "identity.json").read_text(encoding="utf-8"))["machine"] == ""
 
 
@@ -56,13 +56,13 @@ def test_a_disk_on_another_machine_is_left_out_and_starts_nothing(
     monkeypatch.setattr(machine, "hardware_name", lambda: "4c4c4544-0043")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     found = facts.host_facts(state, LookAtHost("train"))
-    assert not found["usable"]
-    assert "was made on another machine, from which this disk was copied or moved." in found["problem"]
+    assert not found.usable
+    assert "was made on another machine, from which this disk was copied or moved." in found.problem
     with pytest.raises(identity.OtherMachine):
         host_identity.call(here, False)
     for arguments in (["--links"], []):
         assert boot.main(["--state-directory", str(state.root), *arguments]) == 1
         assert "was made on another machine" in capsys.readouterr().out
     (state.root / "identity.json").unlink()  # it was moved
-    assert host_identity.call(here, False)["changed"]
+    assert host_identity.call(here, False).changed
     assert identity.read_identity(state).names == ("h1",)

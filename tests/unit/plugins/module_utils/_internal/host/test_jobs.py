@@ -38,10 +38,10 @@ def test_a_job_runs_as_long_as_it_is_watched(state: dict[str, Any], status: str,
     job = JobOutput(tmp_path / "session" / "jobs" / "0123456789ab")
     job.write_info({"here": ["main1"], "boot": BOOT, "started": time.time() + 3600, **state})
     (outcome,) = jobs.outcomes(job)
-    assert (outcome["status"], bool(outcome["problem"])) == (status, status == "LOST")
+    assert (outcome.status, bool(outcome.problem)) == (status, status == "LOST")
     job.write_end("main1", {"exit_code": 3, "problem": ""})
     (outcome,) = jobs.outcomes(job)
-    assert (outcome["status"], outcome["exit_code"]) == ("ENDED", 3)
+    assert (outcome.status, outcome.exit_code) == ("ENDED", 3)
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_a_command_that_is_late_or_was_asked_to_end_is_ended(
     job = JobOutput(tmp_path / "session" / "jobs" / "0123456789ab")
     job.write_info({"here": ["main1"], "boot": BOOT, "started": 0.0, "runner": None})
     job.ask_to_end(requeue=requeue)
-    end = {"timed_out": False, "stopped": False, "requeue": False}
+    end = jobs._End()
     jobs._end_command(job, "e1", end, late)
     again = requeue and not late
-    done = {"timed_out": late, "stopped": not late, "requeue": again}
-    assert end == ({"timed_out": False, "stopped": False, "requeue": False} if again and not running else done)
+    done = jobs._End(timed_out=late, stopped=not late, requeue=again)
+    assert end == (jobs._End() if again and not running else done)
     assert ended == [4711 if running else 0], "a number that is free again may be another's"

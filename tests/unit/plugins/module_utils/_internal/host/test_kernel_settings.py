@@ -32,12 +32,12 @@ def lines() -> list[str]:
 
 
 def test_the_limits_are_set_now_and_for_the_next_boot_once(kernel: dict[str, int]) -> None:
-    assert host_kernel.call(SetKernel("64"), True)["changed"]
+    assert host_kernel.call(SetKernel("64"), True).changed
     assert (kernel[LIMIT.format(3)], kernel_settings.PATH.exists()) == (1024, False), "check mode changes nothing"
-    assert host_kernel.call(SetKernel("64"), False)["changed"]
+    assert host_kernel.call(SetKernel("64"), False).changed
     assert list(kernel.values()) == [2048, 8192, 16384]
     assert lines() == [f"{LIMIT.format(number)} = {kernel[LIMIT.format(number)]}" for number in (1, 2, 3)]
-    assert not host_kernel.call(SetKernel("64"), False)["changed"]
+    assert not host_kernel.call(SetKernel("64"), False).changed
 
 
 def test_no_limit_is_lowered(kernel: dict[str, int]) -> None:
@@ -45,10 +45,10 @@ def test_no_limit_is_lowered(kernel: dict[str, int]) -> None:
     host_kernel.call(SetKernel(), False)
     assert kernel[LIMIT.format(3)] == 10**6
     assert lines() == [f"{LIMIT.format(1)} = 8192", f"{LIMIT.format(2)} = 32768"], "what others set is theirs"
-    assert not host_kernel.call(SetKernel("33"), False)["changed"]
+    assert not host_kernel.call(SetKernel("33"), False).changed
 
 
 def test_a_host_whose_kernel_has_no_such_setting_is_left_alone(kernel: dict[str, int]) -> None:
     kernel.clear()
-    assert not host_kernel.call(SetKernel("64"), False)["changed"]
+    assert not host_kernel.call(SetKernel("64"), False).changed
     assert not kernel_settings.PATH.exists()

@@ -11,21 +11,31 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import engine_objects
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import output as output_files
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    LABEL_REPLICA,
+    LABEL_SESSION_ID,
+    Container,
+    read_container,
+    read_inspected,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import (
+    ReplicaEnd,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import OUT
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import output
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
-ENTRY = {
-    "Id": "0123456789abcdef",
-    "Labels": {engine_objects.LABEL_SESSION_ID: SESSION, engine_objects.LABEL_REPLICA: "main1"},
-}
+
+
+def entry(replica: str) -> Container:
+    labels = {LABEL_SESSION_ID: SESSION, LABEL_REPLICA: replica}
+    return read_container({"Id": "0123456789abcdef", "Labels": labels})
 
 
 def archive(folder: Path, size: int) -> output.LogArchive:
     state = {"ExitCode": 3, "OOMKilled": True, "FinishedAt": "2026-11-25T10:00:00Z"}
-    engine: Any = SimpleNamespace(inspect=lambda _container: engine_objects.read_inspected({"State": state}))
+    engine: Any = SimpleNamespace(inspect=lambda _container: read_inspected({"State": state}))
     root: Any = SimpleNamespace(root=folder)
     return output.LogArchive(engine, root, size, 3600.0, 5)
 
@@ -36,11 +46,10 @@ def test_the_output_of_a_replica_is_kept_with_how_it_ended(
 ) -> None:
     monkeypatch.setattr(output, "read_log", lambda *_given: iter([("2026-11-25T09:00:00.000000000Z", OUT, "hello")]))
     kept = archive(tmp_path, size)
-    labels = {engine_objects.LABEL_SESSION_ID: SESSION, engine_objects.LABEL_REPLICA: replica}
-    kept.add(engine_objects.read_container({**ENTRY, "Labels": labels}))
+    kept.add(entry(replica))
     files = [Path(folder, name) for folder, _folders, names in os.walk(tmp_path) for name in names]
     assert any(b"hello" in path.read_bytes() for path in files) is bool(size and replica)
-    end = {"exit_code": 3, "oom_killed": True, "finished": "2026-11-25T10:00:00Z"}
+    end = ReplicaEnd(3, True, "2026-11-25T10:00:00Z")
     assert (kept.ends, kept.problems) == ({SESSION: {"main1": end}} if size and replica else {}, [])
 
 
@@ -52,6 +61,6 @@ def test_output_that_cannot_be_kept_is_a_problem_and_no_failure(
 
     monkeypatch.setattr(output, "read_log", read)
     kept = archive(tmp_path, 1000)
-    kept.add(engine_objects.read_container(ENTRY))
+    kept.add(entry("main1"))
     assert (kept.ends, kept.problems) == ({}, ["The output of main1 could not be kept: No space left on device"])
     assert output_files.OutputDirectory(str(tmp_path)).session(SESSION).jobs() == []

@@ -18,9 +18,18 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import state as state_module
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.host_info import (
+    LookAtHost,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
     Allocatable,
     Claim,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import (
+    encode,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.facts import (
+    HostFacts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     PENDING,
@@ -75,9 +84,10 @@ def test_a_look_costs_what_is_live(state: StateDirectory) -> None:
         os.utime(state.session(key).record_file, (number, number))
 
     def look() -> int:
-        return len(json.dumps(facts._records(state, "other", state.records()[0], False, set())))
+        found = facts._with_records(HostFacts(), state, state.records()[0], LookAtHost("other"), set())
+        return len(json.dumps(encode(found)))
 
-    nothing = len(json.dumps(facts._records(StateDirectory("/nowhere"), "other", [], False, set())))
+    nothing = len(json.dumps(encode(HostFacts())))
     assert look() - nothing < 1000 * 400
     assert len(keep_lines(state, [], 10**12, 50, False)) == 1000
     assert keep_lines(state, [], 10**12, 50, False) == [], "of what somebody may know otherwise a line stays"

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ssh_keys
@@ -27,6 +28,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     LookAtHost,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import (
+    encode,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import (
     FIELDS,
     ROLE_FIELDS,
@@ -120,7 +124,7 @@ def test_all_that_a_release_left_is_read(state: StateDirectory) -> None:
     assert {claimed.claim.session_name: claimed.stage for claimed in held.values()} == dict.fromkeys(
         ("pair", "wide"), COMMITTED
     )
-    assert [(tombstone["name"], tombstone["hosts"]) for tombstone in state.tombstones()] == [("gone", ["h3"])]
+    assert [(tombstone.name, tombstone.hosts) for tombstone in state.tombstones()] == [("gone", ("h3",))]
     drain, settings, identity = state.read_drain(), state.read_settings(), read_identity(state)
     assert drain is not None
     assert (drain.reason, drain.by) == ("new memory", "alice")
@@ -364,8 +368,9 @@ def test_every_call_refuses_a_newer_state_before_anything_is_touched(
     before = contents(newer.root)
     spec = ARGUMENTS[call]["argument_spec"]
     given = {name: option.get("default") for name, option in spec.items()}
+    done: Mapping[str, Any]
     if call == "host_preflight":
-        done = facts.host_facts(newer, LookAtHost(""))
+        done = encode(facts.host_facts(newer, LookAtHost("")))
         assert (done["usable"], before) == (False, contents(newer.root))
     elif call == "host_info":
         done = program.run(call, {**given, "state_directory": str(newer.root)}, False)["host"]

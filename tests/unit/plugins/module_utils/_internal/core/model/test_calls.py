@@ -139,9 +139,9 @@ def test_a_call_of_no_state_takes_none() -> None:
 
 TYPES = '''
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Optional
 
-from .base import Call
+from .base import Answer, Call
 
 
 @dataclass(frozen=True)
@@ -153,14 +153,22 @@ class Greet(Call):
 
     name: str
     times: int = 1
+
+
+@dataclass(frozen=True)
+class GreetingAnswer(Answer):
+    """The answer of host_greeting. greeting: what was said. heard: who heard it, if that is known."""
+
+    greeting: str = ""
+    heard: Optional[tuple[str, ...]] = None
 '''
 CODE = """
-from ...core.model.call.base import Result, States
-from ...core.model.call.host_greeting import Greet
+from ...core.model.call.base import States
+from ...core.model.call.host_greeting import Greet, GreetingAnswer
 
 
-def call(request: Greet, check_mode: bool) -> Result:
-    return {"changed": not check_mode, "greeting": ", ".join([f"hello {request.name}"] * request.times)}
+def call(request: Greet, check_mode: bool) -> GreetingAnswer:
+    return GreetingAnswer(changed=not check_mode, greeting=", ".join([f"hello {request.name}"] * request.times))
 
 
 STATES: States = {Greet: call}

@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import TcpOutcome
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.host_preflight import (
+    TcpOutcome,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.given import (
     PreflightGiven,
     read_given,

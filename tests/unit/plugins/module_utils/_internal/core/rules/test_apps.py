@@ -9,16 +9,15 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_app import Way
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.apps import (
     BUILT_IN,
-    Way,
     answer,
     page,
     parse_app_request,
     parse_table,
-    read_way,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 
@@ -41,7 +40,7 @@ def test_what_is_known_anyway_is_fit_for_a_site_s_table() -> None:
     for way in (way for ways in BUILT_IN.values() for way in ways):
         assert not any("{token}" in word for word in way.command)
         assert any("127.0.0.1" in word for word in way.command)
-        assert read_way(json.loads(json.dumps(encode(way)))) == way
+        assert decode(Way, json.loads(json.dumps(encode(way))), "The way") == way
 
 
 def test_a_site_adds_its_own_and_replaces_what_is_known() -> None:

@@ -12,10 +12,14 @@ from importlib import import_module
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils import _internal
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import (
+    Answer,
+    failed,
+    plain_answer,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     InvalidInput,
     SessionError,
-    failed,
     message_of,
     spoken,
 )
@@ -42,9 +46,10 @@ def test_an_error_speaks_to_a_person(error: Exception, message: str) -> None:
 
 def test_what_is_the_hosts_own_is_told_apart() -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/var/lib/x")
-    assert failed(full) == {"failed": True, "msg": "/var/lib/x: No space left on device.", "sick": True}
+    found = plain_answer(failed(full, Answer()))
+    assert found == {"failed": True, "msg": "/var/lib/x: No space left on device.", "sick": True}
     for error in (SessionError("No space left on device."), OSError(errno.ENOENT, "No such file"), KeyError("x")):
-        assert "sick" not in failed(error)
+        assert "sick" not in plain_answer(failed(error, Answer()))
 
 
 def test_no_error_of_ours_acts_on_a_terminal() -> None:

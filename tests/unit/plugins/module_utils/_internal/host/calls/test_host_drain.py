@@ -13,6 +13,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import state as state_module
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import (
+    plain_answer,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.host_drain import (
     Drain,
     Undrain,
@@ -42,10 +45,10 @@ def test_a_drain_waits_for_the_sessions_that_are_there(
 
     monkeypatch.setattr(time, "sleep", sleep)
     request = Drain("a new disk", "alice", wait, str(tmp_path))
-    found = host_drain.call(request, check_mode)
+    found = plain_answer(host_drain.call(request, check_mode))
     assert (found["sessions"], len(slept), found["changed"]) == (left, looks, True)
     drain = state.read_drain()
     assert (drain and (drain.reason, drain.by)) == (None if check_mode else ("a new disk", "alice"))
-    assert host_drain.call(Drain("a new disk", "alice", 0, str(tmp_path)), check_mode)["changed"] is check_mode
-    assert host_drain.call(Undrain(str(tmp_path)), check_mode)["changed"] is not check_mode
+    assert host_drain.call(Drain("a new disk", "alice", 0, str(tmp_path)), check_mode).changed is check_mode
+    assert host_drain.call(Undrain(str(tmp_path)), check_mode).changed is not check_mode
     assert state.read_drain() is None

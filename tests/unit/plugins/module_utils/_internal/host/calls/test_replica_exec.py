@@ -16,6 +16,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
     read_container,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.base import (
+    plain_answer,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.replica_exec import (
     Execute,
 )
@@ -55,7 +58,7 @@ def test_the_result_says_how_the_program_ended(
     monkeypatch.setattr(Engine, "connect", lambda: engine)
     monkeypatch.setattr(owner, "check", check)
     request = Execute(session_name="train", command=("ls", "-l"), asker="alice")
-    found = replica_exec.call(request, False)
+    found = plain_answer(replica_exec.call(request, False))
     assert (found["rc"], found["stdout"], found["stderr"], found.get("msg")) == (code, out, err, why)
     assert found.get("failed", False) is (why is not None)
     assert (may, ran) == ([("train", "alice")], [("c1", ["ls", "-l"], "")])
