@@ -55,7 +55,7 @@ def examine(request: Examine) -> dict[str, Any]:
     nftables = False
     try:
         engine = Engine.connect()
-        found["engine"] = encode(engine.info())
+        found["engine"] = encode(engine.info()._asdict())
         nftables = engine.uses_nftables()
     except EngineError as error:
         found["engine_problem"] = str(error)
