@@ -225,7 +225,7 @@ def _renew() -> None:
         _module, ("ansible.constants", "ansible.config.manager", "ansible.utils.vars", "ansible.plugins.loader")
     )
     atexit.unregister(manager.cleanup_tmp_file)
-    constants.DEFAULT_LOCAL_TMP = constants.config.get_config_value("DEFAULT_LOCAL_TMP")
+    constants.DEFAULT_LOCAL_TMP = constants.config.get_config_value("DEFAULT_LOCAL_TMP", variables=vars(constants))
     identifiers.random_int = os.urandom(4).hex()
     loader._configure_collection_loader = lambda *_arguments: None  # which would warn that this was done before
 

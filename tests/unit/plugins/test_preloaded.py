@@ -65,6 +65,7 @@ def test_code_output_folder_and_environment_are_those_of_the_command(
     assert (here.returncode, here.stdout) == (there.returncode, there.stdout)
     assert (here.returncode == 0) == (variables == CASES[0])
     assert f"{tmp_path} second" in here.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["play.yml"]
 
 
 def test_runs_side_by_side_have_folders_of_their_own_which_go(environment: dict[str, str], tmp_path: Path) -> None:
