@@ -54,3 +54,18 @@ def test_an_engine_that_fails_is_not_taken_for_a_slow_login(monkeypatch: pytest.
         logins._login(engine, REPLICA, REPLICA)
     running = True
     assert logins._login(engine, REPLICA, REPLICA) == "it had not ended after 20 seconds"
+
+
+@pytest.mark.parametrize(("host", "looked_at"), [("h1", "c2"), ("h2", "c1")])
+def test_what_is_in_the_way_of_a_login_is_read_from_a_replica_of_this_host(
+    monkeypatch: pytest.MonkeyPatch, host: str, looked_at: str
+) -> None:
+    engine: Any = None
+    client: Any = SimpleNamespace(name="main1", host="h1", container="c1")
+    server: Any = SimpleNamespace(name="sub1", host=host, container="c2")
+    monkeypatch.setattr(logins, "in_the_way", lambda _engine, container: f" See {container}.")
+    monkeypatch.setattr(logins, "_login", lambda *_given: None)
+    assert logins.failures(engine, [(client, server)]) == []
+    monkeypatch.setattr(logins, "_login", lambda *_given: "exit code 255")
+    (failure,) = logins.failures(engine, [(client, server)])
+    assert failure.endswith(f"by SSH as the launchers of programs do: exit code 255. See {looked_at}.")

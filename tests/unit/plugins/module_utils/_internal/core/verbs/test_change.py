@@ -306,8 +306,10 @@ def test_what_a_change_holds_that_was_killed_is_given_back_by_the_next(owner: st
     claim = Claim("aaaaaaaa-0000-4000-8000-000000000000", "train+", replicas=1, amends=before.id)
     held = Reservation(claim, LEASED, "boot", 1000.0, owner, 0.0)
     run.hosts["h4"]["reservations"] = [held.to_dict()]
+    attempt = run.state["attempt"]
     assert run.answer().step == first
     if first == "takeover":
+        assert run.state["attempt"] == attempt + 1
         assert hosts_of(run.state) == ["h4"]
         given = run.sent("h4")
         assert (given["state"], given["claim"], given["lease_owner"]) == ("released", encode(claim), owner)
