@@ -110,3 +110,4 @@ def test_the_seconds_are_told_before_and_from_a_kind_of_things_on() -> None:
     assert seconds_until("container", stages, [1.0, 2.0, 4.0, 8.0, 16.0]) == (7.0, 24.0)
     assert seconds_until("volume", stages, [1.0, 2.0, 4.0, 8.0, 16.0]) == (31.0, 0)
     assert seconds_until("container", stages, []) == (0, 0)
+    assert seconds_until("container", stages, [0.00012, 0.0, 0.0, 0.00087]) == (0.0, 0.001), "milliseconds are enough"
