@@ -165,7 +165,7 @@ def _preload() -> None:
 
 def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Start a process for each request, report how it ends. Return in such a process alone, with its files."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt at the terminal is for the runs
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt at the terminal is for the runs
     with selectors.DefaultSelector() as waiting:
         waiting.register(requests, selectors.EVENT_READ)
         while True:
@@ -193,6 +193,7 @@ def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
         others = [key.data[1] for key in waiting.get_map().values() if key.data is not None]
         for answer in others:
             answer.close()
+    signal.signal(signal.SIGINT, interrupted)
     requests.close()
     os.close(files[3])
     return json.loads(content), files[:3]
@@ -207,7 +208,6 @@ def _report(process: int, child: int, answer: socket.socket) -> None:
 
 def _become(request: dict[str, Any], files: list[int]) -> NoReturn:
     """Be the run that was asked for."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
