@@ -104,6 +104,14 @@ def test_a_link_that_somebody_left_is_replaced_and_not_followed(state: StateDire
     assert not (folder / metrics.STATE_FILE).is_symlink()
 
 
+def test_a_shorter_count_leaves_nothing_of_a_longer_one(state: StateDirectory) -> None:
+    state.metrics_file.parent.mkdir(parents=True, exist_ok=True)
+    state.metrics_file.write_text("x" * 9999, encoding="utf-8")
+    with metrics._counted(state) as kept:
+        assert kept
+    assert isinstance(json.loads(state.metrics_file.read_text(encoding="utf-8")), dict)
+
+
 def test_a_file_that_cannot_be_written_leaves_the_one_before_and_nothing_beside_it(tmp_path: Path) -> None:
     metrics._write(tmp_path / "one.prom", "before")
     with pytest.raises(UnicodeEncodeError):

@@ -10,6 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import (
+    RUNTIME,
+    EngineError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    read_info,
+    read_inspected,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import disk
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import containers
 from ansible_collections.cluster_compute.session.tests.support.plans import context_of
@@ -35,3 +43,28 @@ def test_a_replica_is_stopped_and_started_again(tmp_path: Path, monkeypatch: pyt
     context = context_of(tmp_path, engine, {"hosts": {"h1": {}}, "replicas": [{"name": "main1", "host": "h1"}]})
     containers._restart(context, "c1", context.replicas[0])
     assert done == [("stop", "c1"), ("start", "c1")]
+
+
+@pytest.mark.parametrize(
+    ("made", "runtimes", "why"),
+    [
+        (RUNTIME, {}, "has no runtime entry"),
+        (RUNTIME, {RUNTIME: {}}, "It does not start."),
+        ("runc", {}, "It does not start."),
+        (None, {}, "It does not start."),
+    ],
+)
+def test_a_replica_whose_runtime_entry_was_lost_says_so(
+    tmp_path: Path, made: str | None, runtimes: dict[str, Any], why: str
+) -> None:
+    def start(_container: str) -> None:
+        raise EngineError("It does not start.")
+
+    engine = SimpleNamespace(
+        start_container=start,
+        inspect=lambda _container: made and read_inspected({"HostConfig": {"Runtime": made}}),
+        info=lambda: read_info({"Runtimes": runtimes}, ""),
+    )
+    context = context_of(tmp_path, engine, {"hosts": {"h1": {}}, "replicas": [{"name": "main1", "host": "h1"}]})
+    with pytest.raises(EngineError, match=why):
+        containers._start_container(context, "c1", context.replicas[0])
