@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ...core.model.call.base import Answer, Call, States
 from ...core.model.call.host_preflight import (
+    EndedAnswer,
     EndListening,
     Examine,
     Listen,
@@ -83,9 +84,9 @@ def _measured(request: Measure, _check_mode: bool) -> PreflightAnswer:
     return PreflightAnswer(changed=False, measured={"from": request.host, "to": request.target, **found})
 
 
-def _ended(request: EndListening, _check_mode: bool) -> PreflightAnswer:
+def _ended(request: EndListening, _check_mode: bool) -> EndedAnswer:
     """End the process."""
-    return PreflightAnswer(changed=False, heard=preflight.stop(request.server, request.token))
+    return EndedAnswer(changed=False, heard=preflight.stop(request.server, request.token))
 
 
 STATES: States = {

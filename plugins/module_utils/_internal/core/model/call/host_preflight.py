@@ -141,3 +141,10 @@ class PreflightAnswer(Answer):
     shared: Optional[dict[str, bool]] = None
     measured: Optional[dict[str, Any]] = None
     heard: Optional[Heard] = None
+
+
+@dataclass(frozen=True)
+class EndedAnswer(PreflightAnswer):
+    """The answer of the state ended. heard: None if the process was gone already."""
+
+    nulls: ClassVar[tuple[str, ...]] = ("heard",)
