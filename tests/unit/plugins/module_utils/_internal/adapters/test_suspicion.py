@@ -14,6 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     SECONDS,
     SuspicionFile,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import SessionAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import Start
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.health import Suspicion
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
@@ -87,7 +88,7 @@ def test_what_a_host_fails_at_for_reasons_of_its_own_is_remembered(
             session_host.call(request, check_mode)
         assert (SuspicionFile("/var/lib/x").read() is not None) == (is_remembered and not check_mode)
     changed = [False]
-    monkeypatch.setitem(session_host.STATES, Start, lambda _request, _check_mode: {"changed": changed[0]})
+    monkeypatch.setitem(session_host.STATES, Start, lambda *_given: SessionAnswer(changed=changed[0]))
     session_host.call(start, False)
     assert (SuspicionFile("/var/lib/x").read() is not None) == is_remembered, "nothing was started, so nothing is shown"
     changed[0] = True
