@@ -27,9 +27,9 @@ from ..adapters.engine import PATIENCE, Engine
 from ..adapters.engine_objects import LABEL_SESSION_ID, Container
 from ..adapters.ledger import LedgerFile, boot_id
 from ..adapters.state import SessionDirectory, StateDirectory, write_file
-from ..core.model.call.session_host import KnownSession
 from ..core.model.claims import COMMITTED
 from ..core.model.decode import decode_known, encode
+from ..core.model.host_parts import KnownSession
 from ..core.model.record import ENDED, RUNNING, TERMINATED, Record, advance, is_stub
 from ..core.model.times import Counters, Limits, PartTimes, Sample, Times
 from ..core.rules import durations as rules

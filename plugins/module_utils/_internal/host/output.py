@@ -17,8 +17,8 @@ from ..adapters.engine_objects import Container, read_inspected
 from ..adapters.matcher import Matcher
 from ..adapters.output import OutputDirectory, SessionOutput
 from ..adapters.state import StateDirectory
-from ..core.model.call.session_host import KnownSession
 from ..core.model.decode import Malformed, decode, encode
+from ..core.model.host_parts import KnownSession
 from ..core.model.output import JobCopy, JobOutcome, ReplicaEnd, SessionCopy, Since, Source
 from ..core.model.record import RUNNING, Record, group_of
 from ..core.rules.output import NO_JOB, Line, LineReader, Selection, nanoseconds_of, time_of

@@ -19,8 +19,9 @@ from ..adapters.engine_objects import Container, EngineNetwork
 from ..adapters.ledger import LedgerFile
 from ..adapters.output import OutputDirectory
 from ..adapters.state import DamagedFile, StateDirectory
-from ..core.model.call.session_host import KnownSession, SessionElsewhere
+from ..core.model.call.session_host import SessionElsewhere
 from ..core.model.claims import COMMITTED
+from ..core.model.host_parts import KnownSession
 from ..core.model.output import MAIN
 from ..core.model.record import Record, carriers, group_of, is_stub, latest
 from ..core.rules.isolation import Isolation

@@ -21,9 +21,9 @@ from ..adapters.engine_objects import LABEL_SESSION_ID
 from ..adapters.ledger import LOOK_SECONDS, DamagedLedger, LedgerFile
 from ..adapters.state import WORK_DEADLINE, DamagedFile, PublicKeys, SessionDirectory, StateDirectory
 from ..core.model.call import session_repair
-from ..core.model.call.session_host import KnownSession
 from ..core.model.call.session_repair import Repaired, RepairedSession
 from ..core.model.decode import decode, encode
+from ..core.model.host_parts import KnownSession
 from ..core.model.plan import read_plan
 from ..core.model.record import ENDED, RUNNING, Record, differs, is_stub, latest, require_known, stub_of
 from ..core.rules.membership import UNKNOWN

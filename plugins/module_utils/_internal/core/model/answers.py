@@ -16,12 +16,13 @@ from .call.host_drain import DrainAnswer
 from .call.host_info import FactsAnswer
 from .call.host_preflight import PreflightAnswer
 from .call.replica_transfer import TransferAnswer
-from .call.session_host import KnownSession, ProvenReplica, SessionAnswer, SessionElsewhere
+from .call.session_host import ProvenReplica, SessionAnswer, SessionElsewhere
 from .call.session_images import ImagesAnswer, Moved
 from .call.session_job import JobAnswer
 from .call.session_output import OutputAnswer
 from .call.session_repair import RepairAnswer
 from .decode import Malformed, decode_known
+from .host_parts import KnownSession
 
 __all__ = [
     "SILENCE",

@@ -24,3 +24,14 @@ class Volume:
     driver: str
     options: dict[str, str]
     maker: Optional[str]
+
+
+@dataclass(frozen=True)
+class KnownSession:
+    """A session that a host knows in any way; hosts, owner and shared_with as far as its record contains them."""
+
+    id: str
+    name: str
+    hosts: tuple[str, ...] = ()
+    owner: str = ""
+    shared_with: tuple[str, ...] = ()

@@ -22,7 +22,6 @@ from ...core.model.call.session_host import (
     Hold,
     HoldName,
     KeepStub,
-    KnownSession,
     Release,
     Remove,
     SessionAnswer,
@@ -31,6 +30,7 @@ from ...core.model.call.session_host import (
     WriteProbes,
     claimed,
 )
+from ...core.model.host_parts import KnownSession
 from ...core.model.record import RUNNING, Record, Tombstone
 from ...core.values.errors import CoreError, SessionError, is_of_host, message_of
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Optional
 
 from ..claims import Allocatable, Claim, ClaimAnswer
 from ..decode import OPTIONAL
+from ..host_parts import KnownSession
 from ..record import Record, Tombstone
 from .base import PATH, PUBLIC, RECORD, STATE_DIRECTORY, Answer, Call, PublicKeys
 
@@ -264,17 +265,6 @@ class ProvenReplica:
     status: str = "RUNNING"
     interface: str = field(default="", metadata=OPTIONAL)
     mtu: int = field(default=0, metadata=OPTIONAL)
-
-
-@dataclass(frozen=True)
-class KnownSession:
-    """A session that a host knows in any way; hosts, owner and shared_with as far as its record contains them."""
-
-    id: str
-    name: str
-    hosts: tuple[str, ...] = ()
-    owner: str = ""
-    shared_with: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
