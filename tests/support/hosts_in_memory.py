@@ -32,6 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     firewall,
     folders,
     link,
+    locks,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ledger as ledger_file
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import output as output_files
@@ -967,7 +968,7 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
         patch.setattr(ledger_file, "REMOVALS", run_directory)
         clock = SimpleNamespace(**{**vars(_clock()), "clock_gettime": lambda _which: worlds[-1].now, "sleep": rest})
-        for module in (ledger_file, state_files):
+        for module in (ledger_file, locks, state_files):
             patch.setattr(module, "time", clock)
         for module in (ledger_file, state_files, output_files):
             patch.setattr(module, "write_file", partial(_write_as_me, write_file))
