@@ -63,7 +63,7 @@ def bare(context, container, replica):
 def once(begin_container, with_keys):
     containers._begin = begin_container
     for entry in engine.session_containers():
-        engine.remove_container(entry["Id"])
+        engine.remove_container(entry.id)
     if with_keys:
         for name in names:
             shutil.rmtree(directory.replica(name) / "ssh", ignore_errors=True)
