@@ -32,11 +32,10 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     CHECKOUT,
     DEMO,
     DIRECTORY,
-    INVENTORY,
     Replica,
     environment,
+    listed_inventory,
     replicas,
-    run_here,
 )
 
 PREFIX = "Cluster compute: "
@@ -122,7 +121,7 @@ def unsafe(value: Any) -> Any:
 
 def inventory() -> str:
     """Return a script that prints the hosts, as the server writes one for each job; keys are not in it."""
-    hosts = json.loads(run_here("ansible-inventory", "-i", str(INVENTORY), "--list"))
+    hosts = listed_inventory()
     for variables in hosts["_meta"]["hostvars"].values():
         del variables["ansible_ssh_private_key_file"]
         # With it the agent would not be asked.

@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     CHECKOUT,
     DIRECTORY,
     HOSTS,
-    INVENTORY,
+    listed_inventory,
     on,
     run_here,
     ssh_options,
@@ -124,7 +124,7 @@ def test_it_holds_the_collection_and_what_it_needs(image: str) -> None:
 
 
 def test_a_verb_runs_in_it(image: str) -> None:
-    hosts = json.loads(run_here("ansible-inventory", "-i", str(INVENTORY), "--list"))
+    hosts = listed_inventory()
     known_hosts = (DIRECTORY / "ssh" / "known_hosts").read_text(encoding="utf-8")
     for variables in hosts["_meta"]["hostvars"].values():
         del variables["ansible_ssh_private_key_file"]

@@ -5,7 +5,8 @@
 
 A start of ansible-playbook takes a second of processor time before it does anything: imports, and the compilation of
 every file of a collection, which Ansible never keeps. A run from here has its own process with the arguments,
-environment, working directory and files that it would have as a command.
+environment, working directory and files that it would have as a command. What it shares with the others of its process
+is the seed of hashes: an order of sets is the same in all of them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -60,6 +62,16 @@ class Preloaded:
         self._socket = own
         atexit.register(self.close)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    @property
+    def number(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     def close(self) -> None:
         """End the process. What it has started goes on."""
         self._socket.close()
@@ -69,40 +81,44 @@ class Preloaded:
         self, argv: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
     ) -> subprocess.CompletedProcess[str]:
         """Run ansible-playbook and return how it ended, with all that it wrote as its output."""
+        deadline = time.monotonic() + seconds
         reading, writing = os.pipe()
+        text: list[str] = []
+        reader = threading.Thread(target=_read, args=(reading, text), daemon=True)
+        reader.start()
         own, its = socket.socketpair()
-        with own, its, open(os.devnull, "rb") as nothing, open(reading, encoding="utf-8", errors="replace") as output:
-            request = json.dumps({"argv": list(argv), "folder": str(folder), "environment": dict(environment)}).encode()
-            socket.send_fds(self._socket, [request], [nothing.fileno(), writing, writing, its.fileno()])
-            os.close(writing)
-            its.close()
-            _content, files, _flags, _address = socket.recv_fds(own, 1, 1)
-            assert files, "the process that starts ansible-playbook has ended"
+        with own:
+            with its, open(os.devnull, "rb") as nothing, open(writing, "wb") as output:
+                request = {"argv": list(argv), "folder": str(folder), "environment": dict(environment)}
+                files = [nothing.fileno(), output.fileno(), output.fileno(), its.fileno()]
+                socket.send_fds(self._socket, [json.dumps(request).encode()], files)
+            _content, processes, _flags, _address = socket.recv_fds(own, 1, 1)
+            assert processes, "the process that starts ansible-playbook has ended"
             try:
-                text, code = _watched(output, own, files[0], argv, seconds)
+                own.settimeout(seconds)
+                code = int(own.recv(16))
+                reader.join(max(0.0, deadline - time.monotonic()))
+                if reader.is_alive():
+                    raise TimeoutError("something that the run has started still has its output open")
+            except BaseException as error:
+                _kill(processes[0])
+                if isinstance(error, TimeoutError):
+                    raise subprocess.TimeoutExpired(argv, seconds) from error
+                raise
             finally:
-                os.close(files[0])
-        return subprocess.CompletedProcess(list(argv), code, text, None)
+                os.close(processes[0])
+        return subprocess.CompletedProcess(list(argv), code, "".join(text), None)
 
 
-def _watched(output: Any, own: socket.socket, process: int, argv: Sequence[str], seconds: float) -> tuple[str, int]:
-    """Return what a run writes, and its exit code. It is killed if it takes too long, or if this is interrupted."""
-    text: list[str] = []
-    reader = threading.Thread(target=lambda: text.append(output.read()), daemon=True)
-    reader.start()
-    try:
-        own.settimeout(seconds)
-        code = int(own.recv(16))
-        reader.join(seconds)
-        if reader.is_alive():
-            raise TimeoutError("something that the run has started still has its output open")
-    except BaseException as error:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(process, signal.SIGKILL)
-        if isinstance(error, TimeoutError):
-            raise subprocess.TimeoutExpired(argv, seconds) from error
-        raise
-    return "".join(text), code
+def _read(number: int, text: list[str]) -> None:
+    """Read a file to its end, in a thread: whoever waits for it may give up."""
+    with open(number, encoding="utf-8", errors="replace") as file:
+        text.append(file.read())
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(process, signal.SIGKILL)
 
 
 _lock = threading.Lock()
@@ -121,7 +137,7 @@ def run(
     if argv[0] != "ansible-playbook":
         return run_command(argv, folder, environment, seconds)
     with _lock:
-        if _Own.process is None:
+        if _Own.process is None or not _Own.process.is_there:
             _Own.process = Preloaded(environment)
     if _Own.process.steady != steady(environment):
         return run_command(argv, folder, environment, seconds)
@@ -129,14 +145,14 @@ def run(
 
 
 def run_command(
-    argv: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
+    argv: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process that imports everything itself."""
+    """Run a command in a process that imports everything itself, and return all that it wrote as its output."""
     return subprocess.run(
         argv,
         cwd=folder,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        input=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -165,7 +181,6 @@ def _preload() -> None:
 
 def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Start a process for each request, report how it ends. Return in such a process alone, with its files."""
-    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt at the terminal is for the runs
     with selectors.DefaultSelector() as waiting:
         waiting.register(requests, selectors.EVENT_READ)
         while True:
@@ -185,7 +200,10 @@ def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
                     os.close(number)
                 process = os.pidfd_open(child)
                 answer = socket.socket(fileno=answers)
-                socket.send_fds(answer, [b" "], [process])
+                try:
+                    socket.send_fds(answer, [b" "], [process])
+                except BrokenPipeError:  # whoever asked for it was interrupted before it could watch it
+                    _kill(process)
                 waiting.register(process, selectors.EVENT_READ, (child, answer))
             else:
                 continue
@@ -193,7 +211,6 @@ def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
         others = [key.data[1] for key in waiting.get_map().values() if key.data is not None]
         for answer in others:
             answer.close()
-    signal.signal(signal.SIGINT, interrupted)
     requests.close()
     os.close(files[3])
     return json.loads(content), files[:3]
@@ -236,9 +253,15 @@ def _module(name: str) -> Any:
 
 def main() -> None:
     """Wait for requests on the socket whose number is the argument."""
+    # A signal to the whole group, as from a terminal, is for the runs; what removes a lab afterwards is one as well.
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    sys.path[0] = str(Path(sys.executable).parent)  # as in ansible-playbook, and not the folder of this file
     requests = socket.socket(fileno=int(sys.argv[1]))
     _preload()
-    _become(*_serve(requests))
+    given = _serve(requests)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    _become(*given)
 
 
 if __name__ == "__main__":

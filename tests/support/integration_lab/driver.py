@@ -174,19 +174,17 @@ def run_here(*argv: str, stdin: str = "", seconds: float = 600, variables: Mappi
 
     variables: of its environment.
     """
-    done = subprocess.run(
-        argv,
-        cwd=CHECKOUT,
-        env=environment(**(variables or {})),
-        input=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
+    done = preloaded.run_command(argv, CHECKOUT, environment(**(variables or {})), seconds, stdin)
     assert done.returncode == 0, f"{shlex.join(argv)}\n{done.stdout}"
     return done.stdout
+
+
+def listed_inventory() -> Any:
+    """Return the inventory of the lab as Ansible lists it."""
+    argv = ["ansible-inventory", "-i", str(INVENTORY), "--list"]
+    # Its warnings are no part of the answer.
+    done = subprocess.run(argv, cwd=CHECKOUT, env=environment(), stdout=subprocess.PIPE, check=True, timeout=600)
+    return json.loads(done.stdout)
 
 
 def command(

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +28,7 @@ PLAY = """
   tasks:
     - {debug: {msg: "{{ lookup('pipe', 'pwd') }} {{ lookup('env', 'CLUSTER_COMPUTE_WORD') }}"}}
     - {command: sleep 60, when: slow | default(false)}
+    - {debug: {msg: "{{ lookup('pipe', leaves) }}"}, when: leaves is defined}
     - {cluster_compute.session.session_request: {only: name}}
 """
 CASES: tuple[dict[str, object], ...] = ({"session_name": "right"}, {"session_name": "Not A Name"}, {})
@@ -81,13 +85,67 @@ def test_runs_side_by_side_have_folders_of_their_own_which_go(environment: dict[
     assert list(place.iterdir()) == []
 
 
+def runs_of(process: Preloaded) -> list[str]:
+    """Return the numbers of the runs that go on."""
+    argv = ["pgrep", "--parent", str(process.number)]
+    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False).stdout.split()
+
+
+def wait_for_runs(process: Preloaded, number: int) -> None:
+    """Wait until so many runs go on."""
+    deadline = time.monotonic() + 30
+    while len(runs_of(process)) != number:
+        assert time.monotonic() < deadline, runs_of(process)
+        time.sleep(0.05)
+
+
 def test_a_run_that_takes_too_long_is_killed_and_the_next_one_works(
     preloaded: Preloaded, environment: dict[str, str], tmp_path: Path
 ) -> None:
     """As subprocess.run does it with a command."""
     with pytest.raises(subprocess.TimeoutExpired):
         preloaded.run(command(tmp_path, session_name="right", slow=True), tmp_path, environment, 3)
+    wait_for_runs(preloaded, 0)
     assert preloaded.run(command(tmp_path, session_name="right"), tmp_path, environment, 60).returncode == 0
+
+
+def test_a_run_that_nobody_waits_for_any_more_is_killed_and_the_next_one_works(
+    preloaded: Preloaded, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_given: object) -> None:
+        raise KeyboardInterrupt
+
+    argv = command(tmp_path, session_name="right", slow=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "recv_fds", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            preloaded.run(argv, tmp_path, environment, 60)
+    assert preloaded.run(command(tmp_path, session_name="right"), tmp_path, environment, 60).returncode == 0
+    wait_for_runs(preloaded, 0)
+
+
+def test_what_a_run_leaves_behind_with_its_output_open_does_not_hold_its_limit(
+    preloaded: Preloaded, environment: dict[str, str], tmp_path: Path
+) -> None:
+    # The lookup runs in a child of the run.
+    output = "/proc/$(ps -o ppid= -p $PPID | tr -d ' ')/fd/1"
+    leaves = f"sleep 300 </dev/null 2>/dev/null >{output} & echo $! >{tmp_path}/left"
+    with pytest.raises(subprocess.TimeoutExpired):
+        preloaded.run(command(tmp_path, session_name="right", leaves=leaves), tmp_path, environment, 10)
+    os.kill(int((tmp_path / "left").read_text(encoding="utf-8")), signal.SIGKILL)  # it is still there
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_for_the_runs_leaves_the_process_that_starts_them(
+    environment: dict[str, str], tmp_path: Path, number: signal.Signals
+) -> None:
+    """A run removes the lab after the signal that ended the tests."""
+    process = Preloaded(environment)
+    assert process.run(command(tmp_path, session_name="right"), tmp_path, environment, 60).returncode == 0
+    os.kill(process.number, number)
+    assert process.run(command(tmp_path, session_name="right"), tmp_path, environment, 60).returncode == 0
+    process.close()
+    assert not process.is_there
 
 
 def test_nothing_is_said_before_a_run(environment: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
