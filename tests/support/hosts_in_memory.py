@@ -968,7 +968,7 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
         patch.setattr(ledger_file, "REMOVALS", run_directory)
         clock = SimpleNamespace(**{**vars(_clock()), "clock_gettime": lambda _which: worlds[-1].now, "sleep": rest})
-        for module in (ledger_file, locks, state_files):
+        for module in (ledger_file, locks):
             patch.setattr(module, "time", clock)
         for module in (ledger_file, state_files, output_files):
             patch.setattr(module, "write_file", partial(_write_as_me, write_file))

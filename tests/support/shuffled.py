@@ -23,4 +23,6 @@ def by_files(names: list[str], number: int) -> list[int]:
     if number:
         random.Random(number).shuffle(files)
     place = {name: position for position, name in enumerate(files)}
-    return sorted(range(len(names)), key=lambda index: place[names[index]])
+    order = sorted(range(len(names)), key=lambda index: place[names[index]])
+    assert len({*order}) == len(names), "no test may be lost on the way"
+    return order

@@ -16,6 +16,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
+    LABEL_REPLICA,
+    LABEL_SESSION_ID,
+)
+
+ID = "5c7a1f0e-0000-4000-8000-000000000000"
+FOLDER = f"/var/lib/cluster-compute/sessions/{ID}/replicas/sub1"
+FILES = {"Type": "bind", "Source": FOLDER, "Destination": "/etc/cluster-compute"}
+OF_REPLICA = {LABEL_SESSION_ID: ID, LABEL_REPLICA: "sub1"}
+"""What the engine says of a replica's container: its labels, and the mount that proves them."""
 Respond = Callable[["Handler", "Received"], None]
 
 

@@ -159,6 +159,7 @@ def test_a_failure_is_handed_on_before_the_run_fails() -> None:
 def test_a_repair_and_a_queue_begin_with_what_all_hosts_have_answered() -> None:
     looked = {f"h{number}": {"host": facts(number=number)} for number in (1, 2)}
     given = {"session_name": "demo", "leaks": "yes", "puts_back": "", "requeue_from": "h7, h8"}
+    assert run("repair", None, looked, given=given)["requeue_from"] == ["h7", "h8"]
     repair = run("repair", {"step": "of another run"}, looked, given=given, after="look")
     assert (repair["step"], hosts_of(repair)) == ("repair", ["h1", "h2"])
     assert (repair["session_name"], repair["leaks"], repair["puts_back"]) == ("demo", True, True)

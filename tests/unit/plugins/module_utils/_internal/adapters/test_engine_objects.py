@@ -15,11 +15,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Labels,
     Runtime,
 )
-
-ID = "5c7a1f0e-0000-4000-8000-000000000000"
-FOLDER = f"/var/lib/cluster-compute/sessions/{ID}/replicas/sub1"
-FILES = {"Type": "bind", "Source": FOLDER, "Destination": "/etc/cluster-compute"}
-OF_REPLICA = {engine_objects.LABEL_SESSION_ID: ID, engine_objects.LABEL_REPLICA: "sub1"}
+from ansible_collections.cluster_compute.session.tests.support.adapters.engine_server import (
+    FILES,
+    ID,
+    OF_REPLICA,
+)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -17,5 +18,7 @@ def test_a_lock_is_waited_for_until_it_is_free(tmp_path: Path) -> None:
         begin = time.monotonic()
         assert not take_lock(other.fileno(), 0.05)
         assert time.monotonic() - begin >= 0.05
-        one.close()
-        assert take_lock(other.fileno(), 0)
+        ends = threading.Timer(0.1, one.close)
+        ends.start()
+        assert take_lock(other.fileno(), 60)
+        ends.join()

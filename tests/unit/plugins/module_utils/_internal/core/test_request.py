@@ -260,6 +260,11 @@ def test_roles_inherit_and_override():
     assert parse(roles=text) == parse(size=3, mode="multi-node")
 
 
+def test_what_would_be_right_is_said():
+    assert "It is below the least amount" in problems(cpus=0)["session_cpus"]
+    assert "A name is made of letters, digits and '_'" in problems(env={"A-B": "x"})["session_env"]
+
+
 def test_all_problems_are_reported_together_with_what_is_allowed():
     found = problems(
         name="-no-",
@@ -592,6 +597,7 @@ def test_missing_name_and_image():
         parse_request({})
     assert [problem.variable for problem in error.value.problems] == ["session_name", "session_image"]
     assert str(error.value).startswith("session_name is not given: A session needs a name.")
+    assert "A session needs an image." in str(error.value)
 
 
 def test_size_and_roles_must_agree():

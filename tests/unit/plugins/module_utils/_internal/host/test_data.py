@@ -147,7 +147,6 @@ def test_a_probe_that_the_first_roles_have_removed_is_not_missed_by_those_that_c
 def test_a_bind_mount_that_is_as_wanted_or_in_use_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool, is_running: bool, same: bool, action: str | None
 ) -> None:
-    (tmp_path / "other").mkdir()
     there = [folders.Mounted(folders.bind_mount_path(SESSION, 0), (), "nfs4", "server:/data")]
     monkeypatch.setattr(folders, "mounted", lambda: there if mounted else [])
     monkeypatch.setattr(data.SessionData, "_is_same", lambda *_given: same)

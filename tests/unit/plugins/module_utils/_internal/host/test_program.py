@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import suspicion
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import program
 
@@ -19,6 +20,7 @@ def test_a_host_that_answers_again_hangs_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hung: bool, check_mode: bool
 ) -> None:
     monkeypatch.setattr(program, "run", lambda *_given: {"changed": False})
+    monkeypatch.setattr(suspicion, "REMOVALS", str(tmp_path))
     note = SuspicionFile(str(tmp_path))
     note.remember("It is slow.", hangs=hung)
     arguments: dict[str, Any] = {"state_directory": str(tmp_path)}

@@ -298,7 +298,12 @@ def test_a_port_that_is_closed_one_way_is_found_that_way_only() -> None:
     ("change", "severity", "check", "words"),
     [
         (put("heard/n1/n0", 1350), ERROR, "path MTU", "Packets of 1400 bytes arrive, and none of 1500."),
-        (put("probed/n0/n1", TcpOutcome("", 1420)), WARNING, "path MTU", "1420 bytes only"),
+        (
+            put("probed/n0/n1", TcpOutcome("", 1420)),
+            WARNING,
+            "path MTU",
+            "A router on the way carries 1420 bytes only, so packets of 1500 are cut in two.",
+        ),
         (
             put("probed/n0/n1", TcpOutcome("Connection refused", None)),
             WARNING,
@@ -314,7 +319,7 @@ def test_what_a_pair_cannot_do_is_found(change: Break, severity: str, check: str
     change(vars(results))
     (found,) = found_in(results)
     assert (found.severity, found.check, found.pairs) == (severity, check, (("n0", "n1"),))
-    assert words in found.found
+    assert found.found == words
 
 
 def test_a_port_of_encrypted_sessions_matters_where_they_are_asked_for() -> None:

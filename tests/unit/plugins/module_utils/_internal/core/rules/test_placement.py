@@ -672,6 +672,16 @@ def test_4096_replicas_on_10000_hosts_in_time(given_values, policy):
     assert result.proven
 
 
+def test_no_number_of_hosts_is_called_proven_because_the_work_ran_out():
+    """Wherever the work ends: the least number of hosts is four."""
+    large, wide, high = (9, 9), (12, 5), (6, 13)
+    capacities = [large, high, wide, (7, 11), wide, high, large, wide, large]
+    hosts = range(len(capacities))
+    task = packing.Task([(3, 8), (8, 3), (1, 5)], [1, 3, 4], capacities, [(host,) for host in hosts], "pack", False)
+    found = [task.fewest(hosts, work) for work in range(1, 600)]
+    assert {result.hosts for result in found if result.proven} == {4}
+
+
 def test_many_different_roles_end_in_time_and_say_what_is_proven():
     """Bin packing with no slack: whatever the answer, it is bounded, sound, and honest."""
     source = random.Random(7)
