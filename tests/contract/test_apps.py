@@ -144,7 +144,7 @@ def test_what_does_not_begin_is_told_and_leaves_nothing(
 
 def test_check_mode_opens_nothing(work: Session) -> None:
     answer = open_app(work, "page", check_mode=True)
-    assert (answer["changed"], list(answer["opened"])) == (True, ["way"])
+    assert (answer["changed"], answer["opened"]["job"], answer["opened"]["port"]) == (True, "", 0)
     assert work.files.app_names() == []
 
 

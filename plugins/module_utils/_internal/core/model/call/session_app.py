@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Optional
 
-from ..decode import OPTIONAL
 from .base import AT_CONTROLLER, PATH, STATE_DIRECTORY, Answer, Call
 
 
@@ -70,12 +69,15 @@ class CloseApp(Call):
 
 @dataclass(frozen=True)
 class OpenedApp:
-    """An app in main1. job: its id, and port: both empty if it was not opened. way: in which it is started."""
+    """An app in main1. job: its id, and port: both empty if it was not opened. way: in which it is started.
+
+    The host stores it as well, and earlier releases need each key.
+    """
 
     way: Way
-    job: str = field(default="", metadata=OPTIONAL)
-    port: int = field(default=0, metadata=OPTIONAL)
-    token: str = field(default="", metadata=OPTIONAL)
+    job: str = ""
+    port: int = 0
+    token: str = ""
 
 
 @dataclass(frozen=True)

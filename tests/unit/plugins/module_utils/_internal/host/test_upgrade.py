@@ -27,6 +27,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.host_info import (
     LookAtHost,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_app import (
+    OpenedApp,
+    Way,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import (
     encode,
@@ -136,6 +140,14 @@ def test_all_that_a_release_left_is_read(state: StateDirectory) -> None:
     jobs = OutputDirectory(str(state.root)).session(records["pair"].id)
     assert (jobs.job("0123456789ab").read_end("main1") or {})["exit_code"] == 0
     assert settings.output_days == 7, "that lies beside the state directory"
+
+
+def test_a_release_finds_each_key_that_it_reads_of_an_app_without_a_token(state: StateDirectory) -> None:
+    pair = state.session(records_of(state)["pair"].id)
+    left = pair.read_app("page") or {}
+    opened = OpenedApp(Way(("tensorboard",), without_token=True), left["job"], left["port"])
+    pair.write_app("page", encode(opened))
+    assert (pair.read_app("page") or {}).keys() == left.keys()
 
 
 @dataclass(frozen=True)
