@@ -195,10 +195,9 @@ NO_PLAN = ProbeTask({}, {}, {})
 class PreflightState(VerbState):
     """The state of preflight.
 
-    hosts: of the play. settings: as given. examined, listening, reached, heard: the answers of hosts to these
-    steps. plan: of the tests. rounds: pairs that are still
-    to be measured, measured: those that were. ahead: titles of the steps from the second on. answer: for programs.
-    table, problems: for people.
+    hosts: of the play. settings: as given. examined, listening, reached, heard: the answers of hosts to these steps.
+    plan: of the tests. rounds: pairs that are still to be measured, measured: those that were. ahead: titles of the
+    steps from the second on. answer: for programs. table, problems: for people.
     """
 
     verb: str = "preflight"

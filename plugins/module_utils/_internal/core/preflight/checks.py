@@ -154,10 +154,10 @@ class Results:
     """The answers of a group's hosts. known: all of them. unreachable: why, for those that did not answer at all.
 
     observed: by host. plan: which hosts were to test each other. probed: by host the outcome of TCP to each host that
-    it tested. heard: by host the largest packet from each other. heard_plain: by host the hosts whose
-    packets arrived at the port of encrypted sessions. failed: by host why it did not do its part. ports, udp_ports: by
-    host the ports of TCP and of encrypted sessions that it listened on. shared: by host and shared folder whether it
-    is. unwritten: by folder the host that was to write there, and why it did not. measured, unmeasured: of the matrix.
+    it tested. heard: by host the largest packet from each other. heard_plain: by host the hosts whose packets arrived
+    at the port of encrypted sessions. failed: by host why it did not do its part. ports, udp_ports: by host the ports
+    of TCP and of encrypted sessions that it listened on. shared: by host and shared folder whether it is. unwritten: by
+    folder the host that was to write there, and why it did not. measured, unmeasured: of the matrix.
     """
 
     known: list[str]

@@ -124,9 +124,9 @@ class PreflightAnswer(Answer):
     """The answer of host_preflight, one part for each state.
 
     examined: the observations, and the times between which they were made, by the clocks of the host and of the
-    controller. listening: the process, its ports, the folders in which it wrote, and by folder why
-    nothing could be written there. reached: by a
-    host's number the outcome of TCP, and by folder whether what was written is visible. measured: of one pair.
+    controller. listening: the process, its ports, the folders in which it wrote, and by folder why nothing could be
+    written there. reached: by a host's number the outcome of TCP, and by folder whether what was written is visible.
+    measured: of one pair.
     """
 
     observed: Optional[dict[str, Any]] = None
