@@ -43,6 +43,7 @@ __all__ = [
     "SeveralAnswers",
     "TransferAnswer",
     "read_answers",
+    "read_parts",
 ]
 
 

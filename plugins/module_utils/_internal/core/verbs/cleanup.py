@@ -19,7 +19,8 @@ from ..model.record import ENDED, Record
 from ..model.verb_state import StepCall
 from .verb import REMOVAL, call
 
-STEP = NAME, TITLE = "cleanup", "Remove objects that no longer have an owner"
+NAME = "cleanup"
+STEP = NAME, "Remove objects that no longer have an owner"
 UNOWNED = Remove(keep_data=True, unless_reserved=True)
 """The call with which a host removes parts that no session owns any more."""
 

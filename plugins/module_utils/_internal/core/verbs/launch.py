@@ -135,9 +135,7 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -> S
         peers_heard=bool(wanted.peers_of),
     )
     asked = [host for host in hosts if host not in wanted.known_unreachable]
-    state.step, state.title, state.then = *LOOK, PLAN
-    state.calls = [look_call(wanted, asked, wanted.peers_of)]
-    return state.plain()
+    return state.follow(*LOOK, PLAN, [look_call(wanted, asked, wanted.peers_of)])
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:

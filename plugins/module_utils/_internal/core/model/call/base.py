@@ -138,8 +138,7 @@ def read(kinds: Collection[type[Call]], arguments: Mapping[str, Any]) -> Call:
 
 def plain_answer(answer: Answer) -> Mapping[str, Any]:
     """Return the plain form of an answer for the wire, which is also the result of the module of that name."""
-    kept = getattr(answer, "nulls", ())
-    return {key: value for key, value in encode(answer).items() if value is not None or key in kept}
+    return {key: value for key, value in encode(answer).items() if value is not None or key in answer.nulls}
 
 
 def failed(error: BaseException, answer: A) -> A:
