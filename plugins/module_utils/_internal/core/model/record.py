@@ -243,16 +243,12 @@ def line_of(record: Record) -> Record:
         return record
     report = tuple(_shortened(line) for line in record.report[:REPORT_LINES])
     last = tuple(replace(entry, reason=_shortened(entry.reason)) for entry in record.history[-1:])
-    return replace(
-        record,
-        report=report,
-        history=last,
-        resource_group=group_of(record),
-        tunnel=None,
-        request=None,
-        plan=None,
-        witnesses=(),
-    )
+    return replace(_without_plan(record), report=report, history=last, tunnel=None, witnesses=())
+
+
+def _without_plan(record: Record) -> Record:
+    """Return a record without its request and plan; it keeps the resource group that the request names."""
+    return replace(record, resource_group=group_of(record), request=None, plan=None)
 
 
 def _shortened(text: str) -> str:
@@ -298,18 +294,8 @@ def stub_of(record: Record) -> Record:
     """
     status = RUNNING if record.status == PREPARING else record.status
     tunnel = tunnel_of(record.plan) if record.plan else record.tunnel
-    return replace(
-        record,
-        status=status,
-        tunnel=tunnel,
-        resource_group=group_of(record),
-        request=None,
-        plan=None,
-        report=(),
-        history=(),
-        change=None,
-        growth=None,
-    )
+    bare = _without_plan(record)
+    return replace(bare, status=status, tunnel=tunnel, report=(), history=(), change=None, growth=None)
 
 
 def group_of(record: Record) -> str:
