@@ -44,12 +44,16 @@ class Received:
 
 @dataclass
 class EngineServer:
-    """answers: by method and path without the version, or for every request that has no other."""
+    """answers: by method and path without the version, or for every request that has no other.
+
+    version, oldest: of the API. As an engine does, it rejects requests in an older or newer version.
+    """
 
     path: Path
     answers: dict[str, Respond] = field(default_factory=dict)
     requests: list[Received] = field(default_factory=list)
     version: str = "1.45"
+    oldest: str = "1.24"
     connections: int = 0
     early: set[str] = field(default_factory=set)
     """Requests that are answered, and their connection closed, before their body is read."""
@@ -59,6 +63,18 @@ class EngineServer:
         content = (json.dumps(value) if text is None else text).encode()
         kind = "application/json" if text is None else "text/plain"
         self.answers[request] = lambda handler, _received: handler.say(status, content, kind)
+
+    def rejection(self, version: str) -> str:
+        """Return why a request in this version is rejected (moby/moby, daemon/server/middleware/version.go)."""
+        asked, oldest, newest = (_numbers(text) for text in (version, self.oldest, self.version))
+        if version and asked < oldest:
+            return (
+                f"client version {version[1:]} is too old. Minimum supported API version is {self.oldest}, please "
+                "upgrade your client to a newer version"
+            )
+        if version and asked > newest:
+            return f"client version {version[1:]} is too new. Maximum supported API version is {self.version}"
+        return ""
 
     def raw(self, request: str, *parts: bytes, end: bool = True) -> None:
         """Answer a request with these bytes, and close the connection, or wait until the other side does."""
@@ -72,6 +88,11 @@ class EngineServer:
                 handler.rfile.read(1)
 
         self.answers[request] = respond
+
+
+def _numbers(version: str) -> list[int]:
+    """Return the numbers of a version, such as ``v1.41``."""
+    return [int(part) for part in version.lstrip("v").split(".") if part]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -105,6 +126,9 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = f"{self.command} {path}" in self.engine.early
         body = b"" if self.close_connection else self._body()
         request = Received(self.command, path, query, dict(self.headers), body, self.number, version)
+        if rejection := self.engine.rejection(version):
+            self.say(400, json.dumps({"message": rejection}).encode(), Api_Version=self.engine.version)
+            return
         if path == "/_ping" and "GET /_ping" not in self.engine.answers:
             self.say(200, b"OK", "text/plain", Api_Version=self.engine.version)
             return

@@ -201,10 +201,10 @@ def _saying(what: str) -> Iterator[None]:
 class Engine:
     """One Docker Engine."""
 
-    def __init__(self, api: Api, version: str) -> None:
-        """version: of the API, the newest that the engine speaks."""
+    def __init__(self, api: Api, newest: tuple[int, int]) -> None:
+        """newest: version of the API that the engine speaks."""
         self._api = api
-        self.api_version = min(_version_tuple(version), NEWEST_API)
+        self.api_version = min(newest, NEWEST_API)
         api.prefix = f"/v{'.'.join(map(str, self.api_version))}"
 
     @classmethod
@@ -226,7 +226,9 @@ class Engine:
                     "Install Docker Engine and disable Podman's socket, or take the host out of the resource group.",
                     is_of_host=True,
                 )
-            engine = cls(api, response.headers.get("api-version", ""))
+            newest = _version_tuple(response.headers.get("api-version", ""))
+            engine = cls(api, newest)
+            rejection = _rejection(api) if newest > NEWEST_API else ""
         except (ApiError, ValueError) as error:
             if isinstance(error, ApiError) and error.hangs:
                 raise EngineError(
@@ -241,10 +243,16 @@ class Engine:
                 "prepare_hosts playbook, or start the engine.",
                 is_of_host=True,
             ) from error
-        if engine.api_version < MINIMUM_API:
+        if newest < MINIMUM_API:
             raise EngineError(
-                f"Docker Engine on this host speaks API {_version_text(engine.api_version)}, the oldest that is "
+                f"Docker Engine on this host speaks API {_version_text(newest)}, the oldest that is "
                 f"supported is {_version_text(MINIMUM_API)} (Docker Engine 20.10)."
+            )
+        if rejection:
+            raise EngineError(
+                f"Docker Engine on this host speaks API {_version_text(newest)} and no longer "
+                f"{_version_text(NEWEST_API)}, the newest that is supported (it says: {rejection}). Install a newer "
+                "release of cluster_compute.session, or let the engine accept older versions (DOCKER_MIN_API_VERSION)."
             )
         return engine
 
@@ -904,6 +912,21 @@ def _asking_registry(login: Login | None) -> Iterator[None]:
             raise
         text = str(error).replace(secret, "********") if secret else str(error)
         raise ImageDenied(text) if denied else EngineError(text, error.is_of_host, error.hangs) from None
+
+
+def _rejection(api: Api) -> str:
+    """Return why an engine rejects every request in the chosen version of the API; empty if it accepts them.
+
+    An engine names its oldest version only in `GET /version`, which starts programs to report their versions as well.
+    """
+    try:
+        with api.ask("GET", "/_ping") as response:
+            response.read()
+    except ApiError as error:
+        if error.status != 400:
+            raise
+        return str(error)
+    return ""
 
 
 def _version_tuple(text: str) -> tuple[int, int]:

@@ -84,6 +84,56 @@ def test_the_newest_version_that_both_sides_speak(
     assert server.requests[-1].version == text
 
 
+@pytest.mark.parametrize(
+    ("engine_version", "newest", "oldest", "sent"),
+    [
+        ("20.10.20", "1.41", "1.12", "v1.41"),
+        ("24.0.7", "1.43", "1.12", "v1.43"),
+        ("26.1.5+dfsg1", "1.45", "1.24", "v1.45"),
+        ("28.3.2", "1.51", "1.24", "v1.51"),
+        ("29.1.3", "1.52", "1.44", "v1.52"),
+        ("29.4.0", "1.54", "1.40", "v1.52"),
+    ],
+)
+def test_every_request_is_in_a_version_that_the_engine_accepts(
+    server: EngineServer, engine_version: str, newest: str, oldest: str, sent: str
+) -> None:
+    """The bounds are ApiVersion and MinAPIVersion in answers of these engines to ``GET /version``, as recorded.
+
+    They agree with Docker's documentation (docker/docs, content/reference/api/engine/_index.md, API version matrix):
+    29.0 to 29.2 accept 1.44 and newer, 29.3 and newer accept 1.40 again.
+    """
+    server.version, server.oldest = newest, oldest
+    server.answer("GET /containers/json", value=[])
+    server.answer("GET /info", value={})
+    connected = Engine.connect(path=str(server.path))
+    assert (connected.containers(), connected.info().api_version) == ([], sent[1:])
+    connected.remove_container("gone")
+    assert [request.version for request in server.requests] == [sent] * 3
+
+
+def test_an_engine_that_accepts_no_version_known_here(server: EngineServer) -> None:
+    server.version, server.oldest = "1.60", "1.53"
+    with pytest.raises(EngineError) as raised:
+        Engine.connect(path=str(server.path))
+    assert str(raised.value) == (
+        "Docker Engine on this host speaks API 1.60 and no longer 1.52, the newest that is supported (it says: client "
+        "version 1.52 is too old. Minimum supported API version is 1.53, please upgrade your client to a newer "
+        "version). Install a newer release of cluster_compute.session, or let the engine accept older versions "
+        "(DOCKER_MIN_API_VERSION)."
+    )
+    assert server.requests == [], "nothing else is asked of it"
+
+
+def test_an_engine_of_newer_versions_that_fails_is_not_called_too_new(server: EngineServer) -> None:
+    server.version = "1.60"
+    server.answers["GET /_ping"] = lambda handler, request: handler.say(
+        500 if request.version else 200, b'{"message": "shutting down"}', Api_Version="1.60"
+    )
+    with pytest.raises(EngineError, match=r"cannot be reached on this host \(its socket says: shutting down\)"):
+        Engine.connect(path=str(server.path))
+
+
 def test_an_engine_that_is_too_old(server: EngineServer) -> None:
     server.version = "1.40"
     with pytest.raises(EngineError) as raised:
