@@ -221,10 +221,12 @@ host:
       type: dict
       returned: if usable
     image_names:
-      description: The names of all images that the engine has, sorted. Images without a name are left out.
+      description:
+        - The names of all images that the engine has, sorted. Images without a name are left out. Empty without
+          O(image_names).
       type: list
       elements: str
-      returned: if usable and O(image_names)
+      returned: if usable
     paths:
       description: For each path of O(paths), V(directory), V(file) or V(missing).
       type: dict
@@ -240,9 +242,9 @@ host:
       type: dict
       returned: if usable
     users:
-      description: By session, the names of the users as which its replicas on this host run.
+      description: By session, the names of the users as which its replicas on this host run. Empty without O(ways_in).
       type: dict
-      returned: if usable and O(ways_in)
+      returned: if usable
     objects:
       description: For each session, its name and the kinds of objects that this host has of it.
       type: dict

@@ -195,7 +195,7 @@ class HostFacts:
     vnis: tuple[int, ...] = ()
     ports: tuple[Port, ...] = ()
     images: dict[str, Optional[ImageFacts]] = field(default_factory=dict)
-    image_names: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    image_names: tuple[str, ...] = ()
     paths: dict[str, PathFacts] = field(default_factory=dict)
     volumes: dict[str, Optional[Volume]] = field(default_factory=dict)
     encryption: Optional[str] = None
@@ -206,7 +206,7 @@ class HostFacts:
     use: dict[str, dict[str, float]] = field(default_factory=dict)
     records: tuple[Record, ...] = ()
     public_keys: dict[str, PublicKeys] = field(default_factory=dict)
-    users: dict[str, dict[str, str]] = field(default_factory=dict, metadata=OPTIONAL)
+    users: dict[str, dict[str, str]] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
     ledger_is_damaged: bool = False
     tombstones: tuple[Tombstone, ...] = ()
