@@ -303,7 +303,6 @@ def read_container(found: Any) -> Container:
 def read_inspected(found: Any) -> Inspected:
     """Read ContainerInspect."""
     state, config, host = _part(found, "State"), _part(found, "Config"), _part(found, "HostConfig")
-    health = state.get("Health")
     data = _part(_part(found, "GraphDriver"), "Data")
     requested = {mount["Target"] for mount in _list(host, "Mounts")}
     return Inspected(
@@ -316,7 +315,7 @@ def read_inspected(found: Any) -> Inspected:
         started=_text(state, "StartedAt"),
         finished=_text(state, "FinishedAt"),
         error=_text(state, "Error"),
-        health=health and _read_health(health),
+        health=_read_health(state["Health"]) if state.get("Health") else None,
         interval=_number(_part(config, "Healthcheck"), "Interval"),
         hostname=_text(config, "Hostname"),
         user=_text(config, "User"),

@@ -121,6 +121,7 @@ def test_what_is_used_of_a_described_container() -> None:
     assert (found.init, found.runtime, found.layer, found.merged) == (False, "runc", "/up", "")
     assert found.image_volumes == (("/of-image", "/v/2"),)
     assert engine_objects.read_inspected({}).health is None
+    assert engine_objects.read_inspected({"State": {"Health": {}}}).health is None
 
 
 @pytest.mark.parametrize(
