@@ -569,7 +569,7 @@ class Engine:
             ) from error
 
     def volume(self, name: str) -> Volume | None:
-        """Return the volume's description; None if there is no volume."""
+        """Return the description of a volume; None if it does not exist."""
         found = self._find(f"inspect the volume {name}", f"/volumes/{in_path(name)}")
         return None if found is None else read_volume(found)
 

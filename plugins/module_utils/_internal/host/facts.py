@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ..core.model.output import JobOutcome
 
 OF_ENGINE = ("version", "api_version", "architecture", "limits_swap", "cdi", "remaps_users", "root", "image_store")
-"""The parts of the engine's data that a host compares by itself."""
+"""The parts of the engine's own report that are facts of the host."""
 
 
 def host_facts(state: StateDirectory, wanted: LookAtHost) -> HostFacts | Unusable:
