@@ -354,7 +354,7 @@ class Engine:
 
     def uses_nftables(self) -> bool:
         """Tell whether this engine writes its rules with nftables instead of iptables (Engine API, SystemInfo)."""
-        return self.api_version >= API_FIREWALL and self.info().firewall.startswith("nftables")
+        return self.api_version >= API_FIREWALL and self.info().uses_nftables
 
     def containers(self, labels: Iterable[str] = ()) -> list[Container]:
         """Return all containers, running or not, that have all *labels*, whatever made them; sorted by name."""

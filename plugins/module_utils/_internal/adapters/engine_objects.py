@@ -236,6 +236,11 @@ class EngineInfo(NamedTuple):
     live_restore: bool
     firewall: str
 
+    @property
+    def uses_nftables(self) -> bool:
+        """Whether it writes its rules with nftables instead of iptables."""
+        return self.firewall.startswith("nftables")
+
 
 def _text(found: Any, key: str) -> str:
     return found.get(key) or ""

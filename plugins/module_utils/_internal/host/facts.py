@@ -180,7 +180,7 @@ def _facts(engine: Engine, state: StateDirectory, wanted: LookAtHost, images: se
     networks = engine.networks()
     links = link.details()
     tables = firewall.tables()
-    overlays = firewall_rules.overlays_in_force(engine.uses_nftables(), tables)
+    overlays = firewall_rules.overlays_in_force(info.uses_nftables, tables)
     entries = [entry for entry in every if entry.is_replica]
     underlay = _underlay(wanted.underlay_address, links)
     port = overlays.port if overlays is not None else link.VXLAN_PORT
