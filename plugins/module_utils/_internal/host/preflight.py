@@ -17,6 +17,7 @@ from typing import Any
 
 from ..adapters import accelerators, firewall, folders, link, machine, probe
 from ..adapters.engine import RUNTIME, Engine, EngineError
+from ..adapters.engine_objects import EngineInfo
 from ..adapters.folders import FolderError
 from ..adapters.probe import Peer
 from ..adapters.state import StateDirectory
@@ -46,6 +47,14 @@ PROGRAMS = {
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
+def described(info: EngineInfo) -> Any:
+    """Return the plain form of what an engine reports, whose runtimes are as in its API."""
+    runtimes = {
+        name: {"path": runtime.path, "runtimeArgs": runtime.arguments} for name, runtime in info.runtimes.items()
+    }
+    return encode({**info._asdict(), "runtimes": runtimes})
+
+
 def examine(request: Examine) -> dict[str, Any]:
     """Return the results of this host's own checks, in the form that `core.preflight` evaluates."""
     state_directory, declared = request.state_directory, request.accelerators
@@ -55,8 +64,8 @@ def examine(request: Examine) -> dict[str, Any]:
     nftables = False
     try:
         engine = Engine.connect()
-        found["engine"] = encode(engine.info()._asdict())
-        nftables = engine.uses_nftables()
+        info = engine.info()
+        found["engine"], nftables = described(info), info.uses_nftables
     except EngineError as error:
         found["engine_problem"] = str(error)
     else:
