@@ -186,7 +186,7 @@ def test_a_repair_and_a_queue_begin_with_what_all_hosts_have_answered() -> None:
             {"only_losses": True},
             ["given.only_losses is True: This key is", "Did you mean only_lost?"],
         ),
-        ("launch", {"request": {}, "attempts": "x"}, ["The request of launch lacks session_name"]),
+        ("launch", {"request": {}, "attempts": "x"}, ["launch_request lacks session_name"]),
     ],
 )
 def test_what_a_role_gives_is_refused_with_its_variable(verb: str, given: dict[str, Any], words: list[str]) -> None:

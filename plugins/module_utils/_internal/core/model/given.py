@@ -209,7 +209,7 @@ def read_given(kind: type[T], given: Mapping[str, Any], role: str, reader: Optio
     for item in items:
         value, variable = given.get(item.name), f"{role}_{item.name}"
         if is_dataclass(item.type):
-            found[item.name] = decode_known(item.type, value, f"The {item.name} of {role}")  # type: ignore[arg-type]
+            found[item.name] = decode_known(item.type, value, variable)  # type: ignore[arg-type]
         elif is_given(value):
             parse = item.metadata.get(PARSE) or _READERS[item.type]
             try:
