@@ -308,9 +308,9 @@ class LedgerFile:
 
 
 def _removals_in(text: str) -> dict[str, _Removal]:
-    """Return the remembered teardowns; a truncated file contains none."""
+    """Return the remembered teardowns; a damaged file contains none, and a newer release may have added to each."""
     with suppress(ValueError, TypeError, AttributeError):
-        return {name: _Removal(*removal) for name, removal in json.loads(text).items()}
+        return {name: _Removal(float(when), *more[:2]) for name, (when, *more) in json.loads(text).items()}
     return {}
 
 

@@ -313,3 +313,26 @@ def test_no_session_begins_on_a_full_disk_and_one_that_is_there_goes_on(
     book.advance("id-a", CONFIRMED, 600.0, RUN)
     book.commit(claim("a"), RUN)
     assert book.release("id-a")
+
+
+@pytest.mark.parametrize(
+    ("kept", "is_removed"),
+    [
+        ({"train": [2000.0, None, None]}, True),
+        ({"train": [2000.0, None, None, "of a newer release"]}, True),
+        ({"train": [2000.0, "this run", None]}, False),
+        ({"train": [2000.0, None, "this session"]}, False),
+        ({"train": [500.0, None, None]}, False),
+        ({"train": ["x", None, None]}, False),
+        ({"train": 2000.0}, False),
+        (["train"], False),
+    ],
+)
+def test_a_teardown_since_facts_were_collected_is_remembered_whatever_else_is_written_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: object, is_removed: bool
+) -> None:
+    monkeypatch.setattr(ledger, "REMOVALS", str(tmp_path))
+    book = LedgerFile(str(tmp_path / "state"), lambda: "boot", Clock())
+    book._removals.write_text(json.dumps(kept))
+    for _try in range(2):
+        assert book.was_removed("train", "this session", 1000.0, "this run") is is_removed
