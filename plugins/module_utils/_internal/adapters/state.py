@@ -588,12 +588,13 @@ class SessionDirectory:
         write_file(self.record_file, text + "\n", mode=0o600)
 
     def read_public_keys(self) -> PublicKeys:
-        """Return all public keys of the session, as far as they are known here."""
+        """Return all public keys of the session, as far as they are known here; none from a damaged file."""
         try:
             found = json.loads(self.public_keys_file.read_text(encoding="utf-8", errors="replace"))
-        except (FileNotFoundError, ValueError):
+            keys = [key for of_replica in found.values() for key in of_replica.values()]
+        except (FileNotFoundError, ValueError, AttributeError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return found if all(key is None or isinstance(key, str) for key in keys) else {}
 
     def public_keys_text(self, public_keys: PublicKeys) -> str:
         """Return the content of the file that holds the public keys."""

@@ -252,6 +252,17 @@ def test_clearing_a_session_leaves_its_record(directory: StateDirectory) -> None
     assert session.read_host() is None
 
 
+@pytest.mark.parametrize("text", ["", "[]", '{"main1": null}', '{"main1": "key"}', '{"main1": {"host": 1}}'])
+def test_public_keys_that_are_damaged_are_not_known(directory: StateDirectory, text: str) -> None:
+    session = directory.session(SESSION)
+    session.write_record(record("train"))
+    keys = {"main1": {"host": "key", "client": None}}
+    session.public_keys_file.write_text(session.public_keys_text(keys))
+    assert session.read_public_keys() == keys
+    session.public_keys_file.write_text(text)
+    assert session.read_public_keys() == {}
+
+
 def test_restarts_are_counted(directory: StateDirectory) -> None:
     session = directory.session(SESSION)
     assert session.read_restarts("main1") == 0
