@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     read_container,
     read_inspected,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import (
+    JobCopy,
     ReplicaEnd,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import OUT
@@ -63,3 +66,14 @@ def test_output_that_cannot_be_kept_is_a_problem_and_no_failure(
     kept.add(entry("main1"))
     assert (kept.ends, kept.problems) == ({}, ["The output of main1 could not be kept: No space left on device"])
     assert [*tmp_path.rglob("*")] == []
+
+
+@pytest.mark.parametrize("damage", [{}, {"on": "h1"}, {"on": {"main1": "h1"}, "command": "sleep"}])
+def test_a_job_whose_description_is_damaged_is_left_out(tmp_path: Path, damage: dict[str, Any]) -> None:
+    session = OutputDirectory(str(tmp_path)).session(SESSION)
+    good = {"on": {"main1": "h1"}, "command": ["sleep", "1"], "here": ["main1"], "started": 1.0, "is_of": "a newer one"}
+    for job_id, description in (("0123456789ab", good), ("ba9876543210", {"here": ["main1"], **damage})):
+        info = session.job(job_id).info_file
+        info.parent.mkdir(parents=True)
+        info.write_text(json.dumps({"schema": 1, **description}))
+    assert output._jobs(session) == {"0123456789ab": JobCopy({"main1": "h1"}, ("sleep", "1"), ("main1",))}
