@@ -182,8 +182,9 @@ class Progress:
         self._replicas = {}
         for replica in plan.get("replicas") or ():
             self._replicas[replica["host"]] = self._replicas.get(replica["host"], 0) + 1
-        have = (result.get("images_so_far") or {}).get("results") or {}
-        self._lacking = {host: "present" not in have.get(host, {}) for host in result.get("fetches") or ()}
+        fetches = result.get("fetches") or ()
+        lacking = (result.get("images_so_far") or {}).get("missing", fetches)
+        self._lacking = {host: host in lacking for host in fetches}
 
     def _account(self, state: State) -> Account:
         return self.accounts.setdefault(state.name, Account(state))

@@ -25,6 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.progress i
     state_of,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
+from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import Launch
 
 CHECKOUT = Path(__file__).resolve().parents[4]
 LOOK = STATES[("host_info", "")]
@@ -181,15 +182,20 @@ def test_a_host_that_only_keeps_a_stub_has_done_its_part_of_what_comes_first() -
 
 
 def test_images_are_counted_by_the_hosts_that_lacked_them() -> None:
+    launch = Launch()
+    for host in ("h1", "h2"):
+        launch.hosts[host]["images"] = {"busybox": None}
+    launch.until("serve")
     progress = Progress()
     progress.play(3)
-    progress.learn(plan({"h1": 1}, ["h1", "h2"]))
+    progress.learn(launch.state)
     progress.task(PULL, once=False)
     progress.begin(PULL, "h1", 0.0)
     assert progress.line(1.0) == "pull 0/2 hosts, 1 s"
     progress.end(PULL, "h1", DONE, {}, 2.0)
-    came = {"images_so_far": {"results": {"h1": {"present": True}, "h2": {"msg": "no"}}}}
-    progress.learn({**plan({"h1": 1}, ["h1", "h2"]), **came})
+    launch.answer(h3={"port": 8480, "fingerprint": "f", "server": {"pid": 1, "start": 2}})
+    launch.answer(h1={"bytes": 1, "seconds": 1.0})
+    progress.learn(launch.state)
     assert progress.summary(5.0) == ["pull  1/2 hosts     2.0 s"]
 
 
