@@ -856,7 +856,7 @@ def _image_on(check: Check, host: str, reference: str, need: images.Need) -> Non
     senders = need.senders(host)
     if need.asks is not None:
         how = f"asks the registry {image_names.registry_of(reference)} for it"
-    elif need.pulls:
+    elif host in need.pulling:
         how = f"pulls it from the registry {image_names.registry_of(reference)}"
     elif senders:
         how = f"has {senders[0]} send it"

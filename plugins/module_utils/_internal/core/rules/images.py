@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ..model.facts import HostFacts, ImageFacts
 REGISTRIES = "cluster_compute_registries"
 CONTROLLER = "the controller"
+CLASSIC_STORE = "docker"
+"""The engine's own image store, in which an image's id is the digest of its configuration."""
 MOST_TRIES = 3
 """Number of senders from which a host tries to get an image before it gives up."""
 
@@ -125,10 +127,10 @@ class Need:
 
     hosts: those that run it. platforms: by reachable host. ids: by platform the image, once it is known. has: by host,
     in the session or not, the image that it has by this name. digest: what to pull, ``repository@sha256:…``. asks: the
-    host that asks the registry. pulls: whether hosts that lack it pull it. archived: whether the controller has it in
-    an archive. problems: by host the last problem. passing: the hosts among these whose problem may be gone at another
-    try. tried: by host the senders from which it tried to get the image.
-    contents: by host the content of the image it has, by which one store gives it to another.
+    host that asks the registry. pulls: whether hosts that lack it may pull it. archived: whether the controller has it
+    in an archive. problems: by host the last problem. passing: the hosts among these whose problem may be gone at
+    another try. tried: by host the senders from which it tried to get the image. pull_tried: the hosts that tried to
+    pull it. contents: by host the content of the image it has, by which one store gives it to another.
     """
 
     reference: str
@@ -144,6 +146,7 @@ class Need:
     problems: dict[str, str] = field(default_factory=dict)
     passing: list[str] = field(default_factory=list)
     tried: dict[str, list[str]] = field(default_factory=dict)
+    pull_tried: list[str] = field(default_factory=list)
     contents: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -164,6 +167,22 @@ class Need:
     def fetches(self) -> list[str]:
         """The hosts that may have to get it: all of them until the registry has answered."""
         return list(self.hosts) if self.asks is not None else self.lacking
+
+    @property
+    def pulling(self) -> list[str]:
+        """The hosts that are to pull it next. Each host tries once."""
+        if not self.pulls:
+            return []
+        return [host for host in self.lacking if host not in self.pull_tried and not self._is_given_first(host)]
+
+    def _is_given_first(self, host: str) -> bool:
+        """Tell whether other hosts are to give it to *host*. The host pulls it after they have failed.
+
+        In the store of containerd, an image from a classic store gets another id than one from a registry. There, the
+        registry comes first, so that the ids of hosts can be compared.
+        """
+        is_comparable = self.wanted(host) is not None or self.platforms[host].startswith(f"{CLASSIC_STORE}/")
+        return self.policy != ALWAYS and is_comparable and bool(self.senders(host))
 
     def senders(self, host: str) -> list[str]:
         """Return the hosts that have what *host* lacks and have not failed to send it yet, in inventory order.
@@ -210,8 +229,11 @@ class Need:
 
     def pulled(self, host: str, image: str | None, why: str, is_denied: bool = False) -> None:
         """Record the outcome of a pull on *host*: the image's id, or why it could not be pulled (see `resolved`)."""
+        self.pull_tried.append(host)
         if image is None:
-            self._failed(host, why, not is_denied)
+            # If hosts failed to give it, both reasons count, and theirs may be gone at another try.
+            known = f"{self.problems.get(host, '')} " if host in self.tried else ""
+            self._failed(host, known + why, not is_denied or host in self.tried)
             if self.wanted(host) is None and self.policy != ALWAYS:
                 # The digest may not come from a registry: the store of containerd has one for every loaded image.
                 try:
@@ -275,6 +297,13 @@ class Need:
             other = first.setdefault(platform, host)
             if self.ids.setdefault(platform, image) != image:
                 raise InvalidInput([self._differs(host, other)])
+
+    def _choose_alike(self) -> None:
+        """Take the image of hosts outside the session that is, by its content, the one already known."""
+        contents = {self.contents.get(host) for host, image in self.has.items() if image == self.wanted(host)}
+        for host, image in self.has.items():
+            if self.contents.get(host) and self.contents[host] in contents:
+                self.ids.setdefault(self.platforms[host], image)
 
     def _differs(self, host: str, other: str) -> Problem:
         return Problem(
@@ -370,7 +399,9 @@ def _choose_by_name(need: Need, images: Mapping[str, ImageFacts | None]) -> None
     digest = digest_of(need.reference)
     if digest is not None:
         need.digest = f"{repository_of(need.reference)}@{digest}"
+        need._choose_among(need.has)  # by a digest, all hosts have the same image
     else:
+        need._choose_alike()
         need.digest = _digest_among(need.reference, (images[host] for host in need.hosts))
     need.pulls = need.policy != NEVER and need.digest is not None
     if not need.ids and need.policy == MISSING and need.digest is None:
@@ -389,7 +420,7 @@ def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:
     """Use the image of the archive, even if hosts have another one by that name."""
     for host in need.hosts:
         store, _slash, machine = need.platforms[host].partition("/")
-        if store != "docker":
+        if store != CLASSIC_STORE:
             raise InvalidInput.single(
                 "session_image_archive",
                 need.reference,

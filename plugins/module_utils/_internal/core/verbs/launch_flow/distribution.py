@@ -75,21 +75,19 @@ class Distribution:
             silent = [host for host, registries in self.state.silent_registries.items() if registry in registries]
             if need.asks in silent:
                 self._resolved(need, str(need.asks), None, why)
-            waiting = _pulling(need)
-            for host in [host for host in waiting if host in silent]:
+            for host in [host for host in need.pulling if host in silent]:
                 need.pulled(host, None, why)
                 self.report.append(f"{host} could not pull {need.reference}: {why}")
-            need.pulls = any(host not in silent for host in waiting)
 
     def pulled(self, answers: Mapping[str, ImagesAnswer]) -> None:
         """Record the outcome of the pulls."""
+        asked = {} if self.previous is None else self.previous.pulls
         for host, answer in answers.items():
-            for need in self.needs:
-                if need.pulls and host in need.lacking:
-                    self._pulled(need, host, answer)
-        if answers:
-            for need in self.needs:
-                need.pulls = False
+            for wanted in asked.get(host, ()):
+                self._pulled(self._need(wanted.reference), host, answer)
+
+    def _need(self, reference: str) -> Need:
+        return next(need for need in self.needs if need.reference == reference)
 
     def _pulled(self, need: Need, host: str, answer: ImagesAnswer) -> None:
         if self.check_mode and answer.pulled is not None:
@@ -121,7 +119,7 @@ class Distribution:
     def _arrived(self, transfer: ImageTransfer, source: ImagesAnswer, answer: ImagesAnswer) -> bool:
         """Record the outcome of one transfer. Return whether the receiver used the server of the sender."""
         sender, receiver = transfer.sender, transfer.receiver
-        need = next(known for known in self.needs if known.reference == transfer.reference)
+        need = self._need(transfer.reference)
         if answer.bytes is None:
             why = self._why(transfer, source, answer)
             need.arrived(receiver, sender, why)
@@ -170,7 +168,7 @@ class Distribution:
         """Return by host the images that it pulls."""
         pulls: dict[str, list[WantedImage]] = {}
         for need in self.needs:
-            for host in _pulling(need) if need.asks is None else ():
+            for host in need.pulling if need.asks is None else ():
                 pulls.setdefault(host, []).append(WantedImage(need.reference, str(need.digest)))
         return pulls
 
@@ -210,11 +208,6 @@ class Distribution:
 
 def _why_not(host: str, needs: Sequence[Need]) -> str:
     return " ".join(need.why_not(host) for need in needs)
-
-
-def _pulling(need: Need) -> list[str]:
-    """Return the hosts that are to pull an image and have not failed to."""
-    return [host for host in need.lacking if host not in need.problems] if need.pulls else []
 
 
 def _addresses(transfers: Sequence[ImageTransfer], facts: Mapping[str, HostFacts]) -> dict[str, str]:

@@ -116,14 +116,35 @@ def test_where_all_have_it_nothing_is_to_do() -> None:
     assert need.pinned() == PinnedImage(None, {"h1": ONE, "h2": ONE})
 
 
-def test_who_lacks_it_pulls_what_the_others_have() -> None:
+def test_who_lacks_it_gets_it_from_the_others_and_pulls_it_only_if_they_fail() -> None:
     need = need_of(h1=host(ONE, (PINNED,)), h2=host())
-    assert (need.fetches, need.asks, need.pulls, need.digest) == (["h2"], None, True, PINNED)
+    assert (need.fetches, need.asks, need.digest) == (["h2"], None, PINNED)
+    assert (need.pulling, need.senders("h2")) == ([], ["h1"])
+    need.arrived("h2", "h1", "the port is closed.")
+    assert (need.senders("h2"), need.pulling) == ([], ["h2"])
     need.pulled("h2", TWO, "")
-    assert need.lacking == ["h2"]
+    assert (need.lacking, need.pulling) == (["h2"], []), "each host pulls once"
     assert ONE[:19] in need.why_not("h2")
     need.pulled("h2", ONE, "")
     assert need.lacking == []
+
+
+@pytest.mark.parametrize("is_denied", [True, False])
+def test_where_hosts_and_the_registry_fail_both_reasons_count(is_denied: bool) -> None:
+    need = need_of(h1=host(ONE, (PINNED,)), h2=host())
+    need.arrived("h2", "h1", "The port is closed.")
+    need.pulled("h2", None, "No such host.", is_denied)
+    assert need.why_not("h2") == "The port is closed. No such host."
+    assert need.passing == ["h2"], "the port may be open at another try"
+
+
+def test_a_host_to_which_nobody_can_send_pulls_while_others_are_given_it() -> None:
+    arm: dict[str, Any] = {"architecture": "aarch64"}
+    need = need_of(used=3, h1=host(ONE, (PINNED,)), h2=host(**arm), h3=host())
+    assert (need.pulling, need.senders("h2"), need.senders("h3")) == (["h2"], [], ["h1"])
+    need.pulled("h2", TWO, "")
+    need.arrived("h3", "h1", "the port is closed")
+    assert need.pulling == ["h3"], "that another host has pulled does not keep it from that"
 
 
 def test_a_digest_of_another_repository_says_nothing() -> None:
@@ -157,7 +178,7 @@ def test_always_lets_the_registry_decide() -> None:
     need = need_of(ALWAYS, 3, **facts)
     assert (need.asks, need.fetches) == ("h1", ["h1", "h2", "h3"])
     need.resolved(DIGEST, "", typed(facts))
-    assert need.lacking == ["h2", "h3"]
+    assert need.lacking == need.pulling == ["h2", "h3"]
     assert need.pinned().ids == dict.fromkeys(facts, ONE)
     refused = need_of(ALWAYS, 3, **facts)
     refused.resolved(None, "unauthorized", typed(facts))
@@ -169,7 +190,7 @@ def test_always_lets_the_registry_decide() -> None:
 def test_without_an_answer_a_host_outside_the_session_helps() -> None:
     need = need_of(h1=host(), h2=host(), h3=host(ONE))
     need.resolved(None, "no such host", typed({}))
-    assert (need.lacking, need.senders("h1")) == (["h1", "h2"], ["h3"])
+    assert (need.lacking, need.senders("h1"), need.pulling) == (["h1", "h2"], ["h3"], [])
     differing = need_of(h1=host(), h2=host(), h3=host(ONE), h4=host(TWO))
     with pytest.raises(InvalidInput):
         differing.resolved(None, "no such host", typed({}))
@@ -191,7 +212,18 @@ def test_who_is_not_in_the_session_does_not_keep_it_from_running() -> None:
 def test_a_digest_needs_no_question() -> None:
     facts: dict[str, Any] = {"h1": host(), "h2": host()}
     need = need_of(ALWAYS, reference=PINNED, **facts)
-    assert (need.asks, need.pulls, need.digest) == (None, True, PINNED)
+    assert (need.asks, need.pulling, need.digest) == (None, ["h1", "h2"], PINNED)
+
+
+def test_by_a_digest_a_host_outside_the_session_gives_it_unless_the_registry_decides() -> None:
+    known = {"id": ONE, "digests": [PINNED], "architecture": "amd64"}
+    facts: dict[str, Any] = {"h1": host(), "h2": {**host(), "images": {PINNED: known}}}
+    need = need_of(used=1, reference=PINNED, **facts)
+    assert (need.senders("h1"), need.pulling) == (["h2"], [])
+    need = need_of(ALWAYS, 1, PINNED, **facts)
+    assert need.pulling == ["h1"]
+    need.pulled("h1", None, "no such host")
+    assert (need.senders("h1"), need.pulling) == (["h2"], [])
 
 
 def test_an_id_is_only_handed_on() -> None:
@@ -264,9 +296,12 @@ def test_a_session_that_exists_keeps_its_image() -> None:
     facts["h1"]["images"][ONE] = {"id": ONE, "digests": [], "architecture": "amd64"}
     pinned = {NAME: PinnedImage(PINNED, {"h1": ONE, "h2": ONE})}
     (need,) = needs_again({NAME: ["h1", "h2"]}, typed(facts), MISSING, pinned)
-    assert (need.fetches, need.pulls, need.digest, need.senders("h2")) == (["h2"], True, PINNED, ["h1"])
+    assert (need.fetches, need.pulling, need.digest, need.senders("h2")) == (["h2"], [], PINNED, ["h1"])
+    need.arrived("h2", "h1", "the port is closed")
+    assert need.pulling == ["h2"]
     (need,) = needs_again({NAME: ["h1", "h2"]}, typed(facts), NEVER, pinned)
-    assert (need.fetches, need.pulls) == (["h2"], False)
+    need.arrived("h2", "h1", "the port is closed")
+    assert (need.fetches, need.pulling) == (["h2"], [])
     assert Need.from_dict(encode(need)) == need
 
 
@@ -356,11 +391,7 @@ def test_an_image_goes_from_one_store_to_another(is_new: bool) -> None:
         "h3": host(image_store="docker"),
     }
     need = need_of(used=3, **facts) if is_new else grown(["h1", "h2", "h3"], **facts)
-    assert (need.pulls, need.lacking) == (True, ["h2", "h3"])
-    for receiver in ("h2", "h3"):
-        need.pulled(receiver, None, "no such host")
-    need.pulls = False
-    assert need.senders("h2") == ["h1"]
+    assert (need.pulling, need.lacking, need.senders("h2")) == ([], ["h2", "h3"], ["h1"])
     assert next_round([need], 9) == [ImageTransfer(NAME, ONE, "h1", "h2", CONTENT)]
     need.arrived("h2", "h1", "", TWO)
     assert next_round([need], 9) == [ImageTransfer(NAME, TWO, "h2", "h3")], "that has it as h3 is to have it"
@@ -368,16 +399,28 @@ def test_an_image_goes_from_one_store_to_another(is_new: bool) -> None:
     assert (need.lacking, need.pinned().ids) == ([], {"h1": ONE, "h2": TWO, "h3": TWO})
 
 
+def test_what_a_registry_may_have_comes_from_there_to_the_store_of_containerd() -> None:
+    """From a classic store it would have another id than on hosts that pull it."""
+    need = need_of(used=2, h1=stored(ONE, "docker", digests=(PINNED,)), h2=host(image_store="containerd"))
+    assert (need.pulling, need.senders("h2")) == (["h2"], ["h1"])
+    need.pulled("h2", None, "no such host")
+    assert (need.pulling, need.senders("h2")) == ([], ["h1"])
+    loaded = need_of(used=2, h1=stored(ONE, "docker"), h2=host(image_store="containerd"))
+    assert (loaded.pulling, loaded.senders("h2")) == ([], ["h1"])
+
+
 def test_an_image_goes_to_no_other_machine() -> None:
     need = need_of(h1=LOADED, h2=host(image_store="docker", architecture="aarch64"))
+    assert (need.pulling, need.senders("h2")) == (["h2"], [])
     need.pulled("h2", None, "no such host")
     assert need.senders("h2") == []
 
 
-def test_after_a_pull_that_failed_a_host_outside_the_session_helps() -> None:
+def test_a_host_outside_the_session_helps_if_it_has_the_same_content_in_the_same_store() -> None:
     need = need_of(h1=LOADED, h2=host(image_store="docker"), h3=stored(TWO, "docker"))
-    need.pulled("h2", None, "no such host")
-    assert need.senders("h2") == ["h3"]
+    assert (need.pulling, need.senders("h2")) == ([], ["h3"])
+    need = need_of(h1=LOADED, h2=host(image_store="docker"), h3=stored(TWO, "docker", content="another"))
+    assert (need.pulling, need.senders("h2")) == ([], ["h1"])
 
 
 def test_a_password_may_be_encrypted_in_its_place() -> None:

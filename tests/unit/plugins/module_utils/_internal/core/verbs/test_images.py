@@ -89,6 +89,40 @@ def test_one_asks_all_pull_and_who_cannot_is_helped() -> None:
     assert pinned == {"digest": f"registry.example/train@{DIGEST}", "ids": dict.fromkeys(("h1", "h2", "h3"), IMAGE)}
 
 
+def test_hosts_give_what_they_have_and_a_registry_is_asked_by_whom_they_fail() -> None:
+    hosts = facts("h1")
+    hosts["h1"]["images"][NAME]["digests"] = [f"registry.example/train@{DIGEST}"]
+    launch = Launch(hosts)
+    state = launch.step()
+    assert (state.asks, state.pulls, set(state.receives)) == ({}, {}, {"h2"})
+    served = {"h1": {"port": 8480, "server": SERVER}}
+    state = launch.step(served=served, arrived={"h2": {"bytes": 1, "seconds": 0.1}})
+    assert (state.pulls, set(state.receives)) == ({}, {"h3"})
+    while state.receives:
+        sender = state.receives["h3"].sender
+        state = launch.step(served={sender: served["h1"]}, arrived={"h3": {"msg": "it ended before."}})
+    assert {host: [pull.digest for pull in pulls] for host, pulls in state.pulls.items()} == {
+        "h3": [f"registry.example/train@{DIGEST}"]
+    }
+    got = {"pulled": {NAME: {"id": IMAGE, "bytes": 2_000_000, "seconds": 1.0}}, "problems": {}}
+    state = launch.step(pulled={"h3": got})
+    assert (state.pulls, state.receives, state.missing) == ({}, {}, {})
+
+
+def test_a_registry_that_gave_no_answer_is_not_asked_where_hosts_fail() -> None:
+    hosts = facts("h1")
+    del hosts["h3"]
+    hosts["h1"]["images"][NAME]["digests"] = [f"registry.example/train@{DIGEST}"]
+    launch = Launch(hosts)
+    launch.plan.silent_registries = {"h2": ["registry.example"]}
+    launch.step()
+    state = launch.step(served={"h1": {"msg": "It cannot listen."}}, arrived={})
+    assert (state.pulls, state.receives) == ({}, {})
+    assert state.missing == {
+        "h2": f"h1 cannot give {NAME} to h2: It cannot listen. registry.example gave no answer earlier in this run."
+    }
+
+
 def test_a_registry_that_refuses_is_told_for_every_host() -> None:
     launch = Launch(facts())
     launch.step()
