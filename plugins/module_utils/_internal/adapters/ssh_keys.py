@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..core.model.record import PublicKeys
 from ..core.rules.environment import LOGIN_PORT, SSH_PORT
 from ..core.values.errors import SessionError
 from ..core.values.ports import EVERY_ADDRESS
-from .state import PublicKeys, file_differs, make_directory, write_file
+from .state import file_differs, make_directory, write_file
 
 if TYPE_CHECKING:
     from ..core.model.plan import Replica

@@ -43,12 +43,12 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Optional
+from typing import Any, BinaryIO
 
 from ..core.model.decode import decode_known, encode
 from ..core.model.health import Drain
 from ..core.model.host_settings import HostSettings
-from ..core.model.record import InvalidRecord, Record, Tombstone, UnknownSchema, is_session_id, read_record
+from ..core.model.record import InvalidRecord, PublicKeys, Record, Tombstone, UnknownSchema, is_session_id, read_record
 from ..core.values.errors import CoreError, SessionError, message_of, show
 from .bounded import holding
 from .locks import take_lock
@@ -64,11 +64,6 @@ RESERVE_SIZE = 1 << 20
 PIECE = 64 << 10
 """Least bytes of the reserve for a write: the program that fills the disk may be faster than the write."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-PublicKeys = Mapping[str, Mapping[str, Optional[str]]]
-"""The public keys of each replica of a session: name to "client" and "host", and "tunnel" in an encrypted one. None for
-a key that check mode did not create."""
 
 
 class StateError(SessionError):

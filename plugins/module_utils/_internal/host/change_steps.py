@@ -19,14 +19,14 @@ from typing import Any
 
 from ..adapters.engine import PATIENCE, Engine
 from ..adapters.ledger import LedgerFile
-from ..adapters.state import PublicKeys, StateDirectory, StateError
+from ..adapters.state import StateDirectory, StateError
 from ..core.model.call.base import failed
 from ..core.model.call.session_host import Agree, Amend, Hold, SessionAnswer, claimed
 from ..core.model.claims import COMMITTED, ClaimAnswer
 from ..core.model.decode import encode
 from ..core.model.patch import digest, patched
 from ..core.model.plan import Plan, read_plan
-from ..core.model.record import Record, is_stub, read_record, stub_of
+from ..core.model.record import PublicKeys, Record, is_stub, read_record, stub_of
 from ..core.values.errors import SessionError
 from . import reservation, steps
 from .data import SessionData, remove_probes

@@ -23,7 +23,7 @@ from ..adapters.engine import Engine, EngineError
 from ..adapters.engine_api import SOCKET
 from ..adapters.engine_objects import EngineNetwork, HostPort
 from ..adapters.ledger import DamagedLedger, LedgerFile
-from ..adapters.state import DamagedFile, PublicKeys, StateDirectory
+from ..adapters.state import DamagedFile, StateDirectory
 from ..adapters.suspicion import SuspicionFile
 from ..core.cluster import state as cluster_state
 from ..core.model.claims import Reservation
@@ -42,7 +42,7 @@ from ..core.model.facts import (
     Unusable,
 )
 from ..core.model.host_parts import Underlay
-from ..core.model.record import PENDING, RUNNING, Record, stub_of, told_of
+from ..core.model.record import PENDING, RUNNING, PublicKeys, Record, stub_of, told_of
 from ..core.values.cpus import Topology
 from ..core.values.errors import InvalidPlan, SessionError, hangs
 from ..core.values.places import RUNTIME_MANIFEST, RUNTIME_ON_HOST

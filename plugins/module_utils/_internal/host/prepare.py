@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from ..adapters.engine import Engine
 from ..adapters.ledger import LedgerFile
 from ..adapters.ssh_keys import converge_keys
-from ..adapters.state import PublicKeys, SessionDirectory, StateDirectory
-from ..core.model.record import ENDED, Record, Tombstone, differs, is_stub, line_of, says_the_same, stub_of
+from ..adapters.state import SessionDirectory, StateDirectory
+from ..core.model.record import ENDED, PublicKeys, Record, Tombstone, differs, is_stub, line_of, says_the_same, stub_of
 from ..core.values.errors import SessionError, message_of
 from . import firewall_rules
 from .steps import descriptions, perform

@@ -19,13 +19,13 @@ from ..adapters.bounded import bounded
 from ..adapters.engine import PATIENCE, Engine
 from ..adapters.engine_objects import LABEL_SESSION_ID
 from ..adapters.ledger import LOOK_SECONDS, DamagedLedger, LedgerFile
-from ..adapters.state import WORK_DEADLINE, DamagedFile, PublicKeys, SessionDirectory, StateDirectory
+from ..adapters.state import WORK_DEADLINE, DamagedFile, SessionDirectory, StateDirectory
 from ..core.model.call import session_repair
 from ..core.model.call.session_repair import Repaired, RepairedSession
 from ..core.model.decode import decode, encode
 from ..core.model.host_parts import KnownSession
 from ..core.model.plan import read_plan
-from ..core.model.record import ENDED, RUNNING, Record, differs, is_stub, latest, require_known, stub_of
+from ..core.model.record import ENDED, RUNNING, PublicKeys, Record, differs, is_stub, latest, require_known, stub_of
 from ..core.rules.membership import UNKNOWN
 from ..core.values.errors import SessionError, message_of
 from . import disk, durations, firewall_rules, labels, membership, use

@@ -19,9 +19,9 @@ from ..adapters.engine_objects import Health, Inspected
 from ..adapters.first_address import is_first
 from ..adapters.link import LinkError, addresses_of, run_in_network_of
 from ..adapters.listeners import listening_addresses, listens
-from ..adapters.state import PublicKeys
 from ..core.model.call.session_host import ProvenReplica
 from ..core.model.plan import VXLAN, Network, Plan, Replica
+from ..core.model.record import PublicKeys
 from ..core.rules.environment import LOGIN_PORT, SSH_PORT
 from ..core.rules.first_program import in_front
 from ..core.rules.logins import login_pairs

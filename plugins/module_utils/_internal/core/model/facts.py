@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ..values.cpus import Topology
-from .call.base import PublicKeys
 from .claims import Reservation
 from .decode import OPTIONAL, decode
 from .health import Drain, Suspicion
 from .host_parts import Underlay, Volume
 from .output import JobOutcome
 from .overlays import Overlays
-from .record import Record, Tombstone
+from .record import PublicKeys, Record, Tombstone
 from .times import PartTimes
 
 

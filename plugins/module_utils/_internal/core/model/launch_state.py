@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Optional
 
-from .call.base import PublicKeys
 from .calls import ImageTransfer, WantedImage
 from .claims import Allocatable, Claim
 from .decode import OPTIONAL, decode_known, encode
 from .given import Wanted
-from .record import Record
+from .record import PublicKeys, Record
 from .verb_state import Outcome, Plain, VerbState, plain_calls
 
 

@@ -41,6 +41,10 @@ LONGEST_HISTORY = 50
 REPORT_LINES, REPORT_WIDTH = 5, 300
 """The part of an ended session's report that is kept: lines, and characters of each."""
 
+PublicKeys = Mapping[str, Mapping[str, Optional[str]]]
+"""The public keys of each replica of a session: name to "client" and "host", and "tunnel" in an encrypted one. None for
+a key that check mode did not create."""
+
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Optional, TypeVar
 
 from .answers import PreflightAnswer, SessionAnswer
-from .call.base import PublicKeys
 from .calls import ProbeTask
 from .decode import OPTIONAL, decode_known, encode
 from .given import PreflightGiven, Wanted
 from .output import JobRequest, LogsRequest
-from .record import Tombstone
+from .record import PublicKeys, Tombstone
 
 Plain = dict[str, Any]
 """Plain data that a verb only passes on."""

@@ -18,10 +18,9 @@ from ...adapters import engine as docker_engine
 from ...adapters import engine_objects
 from ...adapters.engine import RUNTIME, Engine, EngineError, MountRequest
 from ...adapters.engine_objects import Container
-from ...adapters.state import PublicKeys
 from ...core.model.decode import encode
 from ...core.model.plan import Plan, Replica
-from ...core.model.record import PREPARING
+from ...core.model.record import PREPARING, PublicKeys
 from ...core.rules import accounts
 from ...core.values import failure, places
 from ...core.values.capabilities import DEFAULT_CAPABILITIES, format_memlock

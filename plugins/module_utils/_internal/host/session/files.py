@@ -12,8 +12,9 @@ from pathlib import Path
 
 from ...adapters import ssh_keys
 from ...adapters.engine import EngineError
-from ...adapters.state import PublicKeys, file_differs, make_directory, open_shared, write_file, write_in_place
+from ...adapters.state import file_differs, make_directory, open_shared, write_file, write_in_place
 from ...core.model.plan import Network, Replica
+from ...core.model.record import PublicKeys
 from ...core.rules import environment, names
 from ...core.values import places
 from ..names import read_text

@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...adapters import link
-from ...adapters.state import PublicKeys
-from ...core.model.record import tunnel_of
+from ...core.model.record import PublicKeys, tunnel_of
 from .. import firewall_rules
 from ..steps import Stage, Step
 from .context import Context

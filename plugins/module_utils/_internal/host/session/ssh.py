@@ -19,8 +19,8 @@ from ...adapters import ssh_keys, ssh_server
 from ...adapters.engine import Engine, EngineError, Entry
 from ...adapters.engine_objects import Container
 from ...adapters.listeners import listens
-from ...adapters.state import PublicKeys
 from ...core.model.plan import Replica
+from ...core.model.record import PublicKeys
 from ...core.rules import accounts, environment, logins
 from ...core.rules.environment import LOGIN_PORT, SSH_PORT
 from ...core.values import paths, places

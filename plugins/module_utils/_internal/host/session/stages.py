@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ...adapters import engine_objects
-from ...adapters.state import PublicKeys
+from ...core.model.record import PublicKeys
 from ..steps import Stage
 from . import containers, files, links, networks, record
 from .context import Context

@@ -55,8 +55,6 @@ class Call:
 
 
 SILENCE = "It did not answer."
-PublicKeys = Mapping[str, Mapping[str, Optional[str]]]
-"""As `adapters.state.PublicKeys`."""
 
 
 @dataclass(frozen=True)

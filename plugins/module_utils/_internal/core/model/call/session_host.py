@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Optional
 from ..claims import Allocatable, Claim, ClaimAnswer
 from ..decode import OPTIONAL
 from ..host_parts import KnownSession
-from ..record import Record, Tombstone
-from .base import PATH, PUBLIC, RECORD, STATE_DIRECTORY, Answer, Call, PublicKeys
+from ..record import PublicKeys, Record, Tombstone
+from .base import PATH, PUBLIC, RECORD, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)

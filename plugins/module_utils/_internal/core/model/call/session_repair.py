@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional
 
 from ..claims import Allocatable
-from ..record import Record
-from .base import PATH, PUBLIC, RECORD, STATE_DIRECTORY, Answer, Call, PublicKeys
+from ..record import PublicKeys, Record
+from .base import PATH, PUBLIC, RECORD, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import link, wireguard
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import PublicKeys
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import PublicKeys
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.session import links
 from ansible_collections.cluster_compute.session.tests.support.plans import context_of
 
