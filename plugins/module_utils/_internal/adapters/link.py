@@ -435,8 +435,8 @@ MOST_ROUTES = 64
 def ways(peers: Iterable[str], local: str | None = None, vrf: str = "") -> dict[str, list[Way]]:
     """Return by peer the ways that packets to it take, more than one where a route has several next hops.
 
-    local: the address that packets are sent from, since a rule
-    may choose the route by it. vrf: the one of *local*. A peer without a route has none.
+    local: the address that packets are sent from, since a rule may choose the route by it. vrf: the one of *local*. A
+    peer without a route has none.
     """
     how = (f" from {local}" if local else "") + (f" vrf {vrf}" if vrf else "")
     wanted = {peer: f"route get fibmatch {peer}{how}" for peer in peers}
