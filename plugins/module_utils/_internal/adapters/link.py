@@ -538,9 +538,11 @@ _Found = tuple[str, Link]
 
 
 def _wanted(wanted: str, found: Sequence[_Found]) -> _Found:
-    for address, link in found:
-        if ipaddress.ip_address(address) == ipaddress.ip_address(wanted):
-            return address, link
+    with contextlib.suppress(ValueError):  # it is no address, or has a prefix length
+        meant = ipaddress.ip_address(wanted)
+        for address, link in found:
+            if ipaddress.ip_address(address) == meant:
+                return address, link
     have = ", ".join(address for address, _link in found) or "none"
     raise LinkError(f"No interface of this host has the address {wanted}; its addresses are: {have}.")
 

@@ -18,9 +18,9 @@ class LookAtHost(Call):
     session_name: the session whose data is needed; empty for none. usage: also what containers use now. image_names:
     also the names of all images. whole_records: full records of all sessions, not only of those that need them.
     ways_in: also the host keys and addresses of logins. images, paths, volumes: those whose facts are needed.
-    underlay_address: the address or network of the underlay; None for that of the default route. encryption: also what
-    encrypted sessions need. peers_of: ids of the sessions whose other hosts are to be contacted. accelerators: the
-    declared ones, as in the inventory.
+    underlay_address: the host's address in the underlay; empty for that of the default route, None if none is needed.
+    encryption: also what encrypted sessions need. peers_of: ids of the sessions whose other hosts are to be contacted.
+    accelerators: the declared ones, as in the inventory.
     """
 
     call: ClassVar[str] = "host_info"

@@ -60,6 +60,8 @@ def test_the_underlay_is_what_the_site_says_else_where_the_default_route_leads(m
     assert underlay("198.51.100.11") == Underlay("198.51.100.11", "eth1", 9000)
     with pytest.raises(LinkError, match=r"has the address 192\.0\.2\.77; its addresses are: 192\.0\.2\.11, 198\.51"):
         underlay("192.0.2.77")
+    with pytest.raises(LinkError, match="has the address eth1; its addresses are: "):
+        underlay("eth1")
 
 
 def test_without_a_default_route_only_one_address_tells(monkeypatch: pytest.MonkeyPatch) -> None:
