@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Optional, TypeVar
 
-from .answers import PreflightAnswer, SessionAnswer
+from .answers import SessionAnswer
 from .calls import ProbeTask
 from .decode import OPTIONAL, decode_known, encode
 from .given import PreflightGiven, Wanted
@@ -17,6 +17,8 @@ from .record import PublicKeys, Tombstone
 
 Plain = dict[str, Any]
 """Plain data that a verb only passes on."""
+AS_IS = {"as_is": True}
+"""Metadata of a field that stays plain data, because it is large and most steps do not read it."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,16 @@ class VerbState:
 
     def plain(self) -> Plain:
         """Return the plain data."""
-        found = {item.name: item for item in fields(self)}
-        return {
-            name: plain_calls(self.calls) if name == "calls" else encode(getattr(self, name))
-            for name, item in found.items()
-            if getattr(self, name) or "optional" not in item.metadata
-        }
+        found = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name == "calls":
+                value = plain_calls(value)
+            elif "as_is" not in item.metadata:
+                value = encode(value)
+            if value or "optional" not in item.metadata:
+                found[item.name] = value
+        return found
 
 
 def plain_calls(calls: Iterable[StepCall]) -> list[Plain]:
@@ -202,15 +208,15 @@ class PreflightState(VerbState):
     verb: str = "preflight"
     hosts: list[str] = field(default_factory=list)
     settings: PreflightGiven = field(default_factory=PreflightGiven)
-    examined: dict[str, PreflightAnswer] = field(default_factory=dict, metadata=OPTIONAL)
-    listening: dict[str, PreflightAnswer] = field(default_factory=dict, metadata=OPTIONAL)
-    reached: dict[str, PreflightAnswer] = field(default_factory=dict, metadata=OPTIONAL)
-    heard: dict[str, PreflightAnswer] = field(default_factory=dict, metadata=OPTIONAL)
+    examined: dict[str, Plain] = field(default_factory=dict, metadata={**OPTIONAL, **AS_IS})
+    listening: dict[str, Plain] = field(default_factory=dict, metadata={**OPTIONAL, **AS_IS})
+    reached: dict[str, Plain] = field(default_factory=dict, metadata={**OPTIONAL, **AS_IS})
+    heard: dict[str, Plain] = field(default_factory=dict, metadata={**OPTIONAL, **AS_IS})
     plan: ProbeTask = NO_PLAN
     rounds: list[list[MeasuredPair]] = field(default_factory=list, metadata=OPTIONAL)
     measured: list[MeasuredPair] = field(default_factory=list, metadata=OPTIONAL)
     ahead: list[str] = field(default_factory=list)
-    answer: Optional[Plain] = field(default=None, metadata=OPTIONAL)
+    answer: Optional[Plain] = field(default=None, metadata={**OPTIONAL, **AS_IS})
     table: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 

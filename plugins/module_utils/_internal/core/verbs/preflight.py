@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from ..cluster.group import pick
@@ -45,6 +45,8 @@ Inventory = Mapping[str, Mapping[str, Any]]
 REFUSED = "Preflight cannot begin; no host was touched."
 ANSWERED = {"examine": "examined", "listen": "listening", "reach": "reached", "hear": "heard"}
 """By step the field of the state that has the answers to it."""
+KEPT = tuple(item.name for item in fields(PreflightAnswer) if item.name != "warnings")
+"""The parts of an answer that the state keeps. Ansible stores warnings as objects."""
 REMEMBER = "Store the problem of a host, or that it has none"
 TOKEN = ("token",)
 """Secret by which senders authenticate to the hosts' processes; no state contains it."""
@@ -79,7 +81,7 @@ def _advance(state: PreflightState, answers: Answers, outside: Outside) -> State
         called = [(pair, found[pair.source]) for pair in state.rounds.pop(0) if pair.source in found]
         state.measured += [replace(pair, measured=own.measured, problem=own.why_not) for pair, own in called]
     else:
-        setattr(state, ANSWERED[name], read_answers(PreflightAnswer, answers))
+        setattr(state, ANSWERED[name], {host: pick(answer, KEPT) for host, answer in answers.items()})
     if name == "examine":
         _plan(state, outside)
     if name == "hear" or len(state.ahead) == 1:
@@ -110,7 +112,7 @@ def _roots(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
 def _results(state: PreflightState, inventory: Inventory) -> Results:
     """Return what the hosts observed of themselves."""
     observed, unreachable = {}, {}
-    for host, answer in state.examined.items():
+    for host, answer in read_answers(PreflightAnswer, state.examined).items():
         if answer.observed:
             observed[host] = answer.observed
         else:
@@ -151,7 +153,7 @@ def _listen(state: PreflightState, outside: Outside) -> State:
 
 def _listening(state: PreflightState) -> dict[str, PreflightAnswer]:
     """Return the answers of the hosts that listen."""
-    return {host: answer for host, answer in state.listening.items() if answer.server}
+    return {host: answer for host, answer in read_answers(PreflightAnswer, state.listening).items() if answer.server}
 
 
 def _reach(state: PreflightState, outside: Outside) -> State:
@@ -195,7 +197,8 @@ def _judged(state: PreflightState, outside: Outside) -> State:
     results.failed = dict(plan.left_out)
     if len(state.ahead) > 1:
         _add_probe(results, list(plan.hosts), state)
-    clocks = {host: _clock(answer) for host, answer in state.examined.items() if answer.times}
+    examined = read_answers(PreflightAnswer, state.examined)
+    clocks = {host: _clock(answer) for host, answer in examined.items() if answer.times}
     findings = judge(options, settings, results, clocks)
     # A problem between two hosts is not held against either of them.
     errors = [finding for finding in findings if finding.severity == ERROR]
@@ -214,7 +217,8 @@ def _judged(state: PreflightState, outside: Outside) -> State:
 
 def _add_probe(results: Results, names: list[str], state: PreflightState) -> None:
     """Add what the hosts found when they tested each other. names: the hosts by their numbers."""
-    nothing, steps = PreflightAnswer(), (state.listening, state.reached, state.heard)
+    nothing = PreflightAnswer()
+    steps = [read_answers(PreflightAnswer, found) for found in (state.listening, state.reached, state.heard)]
     for host in names:
         listening, reached, heard = (answers.get(host, nothing) for answers in steps)
         if not listening.server or reached.peers is None:

@@ -98,6 +98,17 @@ def test_hosts_that_are_well_go_through_all_steps_and_nothing_is_found() -> None
     assert not {"examined", "listening", "reached", "heard"} & run.state.keys()
 
 
+def test_a_round_of_the_matrix_neither_reads_nor_copies_what_hosts_answered_before() -> None:
+    """That would take ten seconds for a thousand hosts, in each round."""
+    run = Preflight(matrix=True).until("reach")
+    answers = {host: {**run.good_answer(host), "warnings": ["It is slow."]} for host in hosts_of(run.state)}
+    run.state = preflight.advance(run.state, answers, run.outside)
+    run.state = preflight.advance(run.state, {}, run.outside)
+    assert run.state["step"] == "measure"
+    assert [run.state["reached"][host]["peers"] is answers[host]["peers"] for host in answers] == [True] * 3
+    assert [host for host in answers if "warnings" in run.state["reached"][host]] == [], "Ansible stores objects there"
+
+
 def test_every_title_that_was_announced_is_that_of_a_step() -> None:
     run = Preflight(matrix=True).until("listen")
     titles = []
