@@ -10,6 +10,7 @@ thing after another. Who stops to go on has killed the controller there; two tha
 
 from __future__ import annotations
 
+import concurrent.futures
 import errno
 import itertools
 import os
@@ -113,7 +114,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import facts as facts_of_host
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import names as host_names
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import repair as host_repair
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import steps as host_steps
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import verify as host_verify
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls import (
@@ -976,7 +976,7 @@ def in_memory() -> Iterator[list[World]]:
         run_in_memory(patch, lambda: worlds[-1])
         patch.setattr(state_files, "LOCKS", _Locks())
         patch.setattr(os, "fsync", lambda _descriptor: None)
-        patch.setattr(host_steps, "ThreadPoolExecutor", _AtOnce)
+        patch.setattr(concurrent.futures, "ThreadPoolExecutor", _AtOnce)
         yield worlds
 
 

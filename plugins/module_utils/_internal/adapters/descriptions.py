@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.values.deferred import dataclass
 from .background import start_of
 from .engine import Engine
 from .ledger import REMOVALS, key_of

@@ -19,9 +19,9 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.values.deferred import dataclass
 from ..core.values.errors import SessionError
 from .background import seconds_used, start_of
 

@@ -15,12 +15,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..core.model.host_parts import Volume
 from ..core.rules.images import suits
+from ..core.values.deferred import dataclass
 from ..core.values.errors import SessionError
 from .background import started_at
 from .bounded import patience

@@ -17,10 +17,10 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from ..core.model.record import is_session_id
+from ..core.values.deferred import dataclass
 from ..core.values.errors import SessionError
 from ..core.values.paths import is_below
 from .bounded import waiting_for

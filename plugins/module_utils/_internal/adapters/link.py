@@ -20,12 +20,12 @@ import os
 import socket
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..core.model.host_parts import Underlay
 from ..core.model.record import is_session_id
 from ..core.rules.isolation import EGRESS_PREFIX, INNER_PREFIX
+from ..core.values.deferred import dataclass
 from ..core.values.errors import SessionError, printable
 from .command import run_command
 

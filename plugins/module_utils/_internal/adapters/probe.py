@@ -29,8 +29,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from ..core.values.deferred import dataclass
 from ..core.values.errors import SessionError
 from . import background, image_stream, link
 

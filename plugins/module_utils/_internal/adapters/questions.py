@@ -18,10 +18,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Generic, TypeVar, Union
 
 from ..core.rules.membership import NONCE_SIZE, QUESTION, question, read_answer
+from ..core.values.deferred import dataclass
 from . import link
 
 SECONDS = 1.0

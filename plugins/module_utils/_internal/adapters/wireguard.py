@@ -22,10 +22,10 @@ import struct
 import traceback
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..core.values.deferred import dataclass
 from . import link
 from .link import LinkError
 from .netlink import ACK, DUMP, NESTED, attribute, attributes, exchange

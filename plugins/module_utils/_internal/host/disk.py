@@ -17,7 +17,6 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -27,6 +26,7 @@ from ..adapters.engine import Engine
 from ..adapters.engine_objects import LABEL_DISK, Container
 from ..adapters.state import StateDirectory
 from ..core.rules.disk import INODES, Space, Use, engine_limits, is_short, to_stop
+from ..core.values.deferred import dataclass
 from ..core.values.errors import SessionError, message_of
 from ..core.values.paths import is_below
 

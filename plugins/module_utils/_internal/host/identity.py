@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import partial
 
 from ..adapters import machine
 from ..adapters.state import StateDirectory, StateError, mark_version, write_file
+from ..core.values.deferred import dataclass
 from .steps import Stage, Step
 
 IDENTITY = "identity.json"

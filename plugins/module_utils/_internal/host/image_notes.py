@@ -8,7 +8,7 @@ import json
 import re
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Optional
 
@@ -16,6 +16,7 @@ from ..adapters.engine import Engine
 from ..adapters.engine_objects import LABEL_SESSION_ID
 from ..adapters.state import StateDirectory, write_file
 from ..core.model.decode import Malformed, decode
+from ..core.values.deferred import dataclass
 from ..core.values.image_names import is_image_id
 
 MOST_LINKS = 1000

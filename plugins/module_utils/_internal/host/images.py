@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..adapters.engine import Engine, EngineError, ImageDenied
@@ -35,6 +34,8 @@ def _each(function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[list[An
 
     Raises errors that are not a SessionError, and errors of the host itself.
     """
+    from concurrent.futures import ThreadPoolExecutor  # not needed for the facts of a host
+
     with ThreadPoolExecutor() as pool:
         attempts = [pool.submit(function, item) for item in items]
     results: list[Any] = []

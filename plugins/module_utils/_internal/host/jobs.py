@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ..adapters import engine_objects
@@ -29,6 +29,7 @@ from ..core.model.record import RUNNING
 from ..core.rules.apps import HIDDEN
 from ..core.rules.job import ENDED, LOST, STOPPED, TIMED_OUT
 from ..core.rules.output import ERR, OUT, Line, LineCutter, batch_job, time_of
+from ..core.values.deferred import dataclass
 from ..core.values.errors import SessionError, message_of
 from .engine_trial import host_fault
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from ..adapters import background
 from ..adapters.engine import Engine, EngineError
@@ -29,6 +28,8 @@ LONGEST = 2048
 
 def failures(engine: Engine, pairs: Iterable[tuple[Replica, Replica]]) -> list[str]:
     """Perform each of the logins once, in parallel. Return the reasons of failures as sentences."""
+    from concurrent.futures import ThreadPoolExecutor  # not needed for the facts of a host
+
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         return [found for found in pool.map(lambda pair: _failure(engine, *pair), list(pairs)) if found]
 

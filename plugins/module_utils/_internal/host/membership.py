@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from ..adapters.state import StateDirectory
 from ..core.model.plan import Plan, read_plan
 from ..core.model.record import RUNNING, Record, is_stub
 from ..core.rules.membership import GIVEN_AWAY, MEMBER, QUESTION, UNKNOWN, holds_back, judge
+from ..core.values.deferred import dataclass
 from ..core.values.errors import InvalidPlan
 
 HELD_BACK = Path("/run/cluster-compute-held-back")

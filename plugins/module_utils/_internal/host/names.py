@@ -14,7 +14,6 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..adapters.engine import Engine
@@ -23,6 +22,7 @@ from ..adapters.state import SessionDirectory, StateDirectory, StateError, write
 from ..core.model.plan import Plan, Replica, read_plan
 from ..core.model.record import RUNNING, Record, is_stub
 from ..core.rules import names
+from ..core.values.deferred import dataclass
 from ..core.values.errors import SessionError, message_of
 
 MOST_SHOWN, LONGEST_SHOWN = 3, 80

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ..adapters import engine_objects
@@ -23,6 +23,7 @@ from ..core.model.host_parts import KnownSession
 from ..core.model.output import JobCopy, JobOutcome, ReplicaEnd, SessionCopy, Since, Source
 from ..core.model.record import RUNNING, Record, group_of
 from ..core.rules.output import NO_JOB, Line, LineReader, Selection, nanoseconds_of, time_of
+from ..core.values.deferred import dataclass
 from ..core.values.errors import SessionError
 from .jobs import outcomes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from ..core.rules.isolation import Isolation
 from ..core.rules.ledger import CHANGE
 from ..core.rules.output import batch_job
 from ..core.rules.scope import is_left_alone
+from ..core.values.deferred import dataclass
 from . import data, firewall_rules
 from .labels import labelled_records
 from .output import LogArchive

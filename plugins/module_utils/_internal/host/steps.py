@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..core.values.deferred import dataclass
 from ..core.values.errors import SessionError, is_of_host, message_of
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def perform(stages: Sequence[Stage], undo: bool = True) -> list[float]:
     undone in reverse order, and StepFailed names every failure. undo: False for a repair, which keeps the parts that
     work again.
     """
+    from concurrent.futures import ThreadPoolExecutor  # not needed for the facts of a host
+
     done: list[Step] = []
     seconds = []
     for stage in stages:

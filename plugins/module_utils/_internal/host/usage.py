@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from ..adapters.engine import Engine, EngineError
 from ..core.model.facts import Usage
@@ -44,6 +43,8 @@ def measure(names: list[str]) -> dict[str, Usage]:
         except EngineError:
             return None
         return None if found is None else (time.monotonic(), *found)
+
+    from concurrent.futures import ThreadPoolExecutor  # not needed for the facts of a host
 
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         before = list(pool.map(sample, names))

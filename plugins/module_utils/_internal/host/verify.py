@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 
 from ..adapters import ssh_server
 from ..adapters.engine import RUNTIME, Engine
@@ -25,6 +23,7 @@ from ..core.model.record import PublicKeys
 from ..core.rules.environment import LOGIN_PORT, SSH_PORT
 from ..core.rules.first_program import in_front
 from ..core.rules.logins import login_pairs
+from ..core.values.deferred import dataclass
 from ..core.values.errors import OUTPUT, SessionError
 from ..core.values.ports import EVERY_ADDRESS
 from . import logins
@@ -376,6 +375,8 @@ def _prove_packets(plan: Plan, port: int | None, own: Ready, proven: ProvenRepli
         return None
 
     rounds = math.ceil(waiting.patience / ROUND)
+    from concurrent.futures import ThreadPoolExecutor  # not needed for the facts of a host
+
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         while silent:
             begun = time.monotonic()

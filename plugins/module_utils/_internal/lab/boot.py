@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import errno
 import os
 import shutil
@@ -16,6 +15,7 @@ import stat
 import traceback
 from collections.abc import Mapping
 
+from ..core.values.deferred import dataclass
 from . import cgroups
 from .system import LabError
 
@@ -28,7 +28,7 @@ _DETACH = 2
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse", "net/tun")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class BootPlan:
     """The settings for the first process of a host.
 

@@ -14,6 +14,7 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 
+from ..core.values.deferred import dataclass
 from .system import LabError, locked, run, write_file
 
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
@@ -47,7 +48,7 @@ path-exclude=/usr/share/locale/*
 """
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class TreeRecipe:
     """The recipe of a base tree.
 
@@ -130,7 +131,7 @@ def apt_options(dump: Iterable[str]) -> list[str]:
     return found
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Source:
     """The origin of a tree: a release of Debian, its mirror, and the packages to install."""
 

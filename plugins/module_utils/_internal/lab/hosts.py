@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Mapping
 
+from ..core.values.deferred import dataclass
 from . import boot, cgroups, network, processes
 from .names import KNOWN_ENTRIES, HostNames, Lab
 from .system import LabError, locked, read_file, run, write_file
@@ -21,7 +22,7 @@ from .system import LabError, locked, read_file, run, write_file
 _SHARED = re.compile(r"(/[A-Za-z0-9_.-]+)+")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class HostSettings:
     """The settings of a host, which do not change until it is removed."""
 

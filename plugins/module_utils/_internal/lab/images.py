@@ -17,6 +17,7 @@ import shutil
 import tarfile
 from collections.abc import Mapping
 
+from ..core.values.deferred import dataclass
 from . import debian
 from .system import LabError, locked, read_file, write_file
 
@@ -40,7 +41,7 @@ find "$1"/usr/lib/python3* "$1"/usr/share -depth -name __pycache__ -exec rm -rf 
 """
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class ImageRecipe:
     """The recipe of an image. `setup` is a script that `shell` runs inside the tree at the end."""
 
@@ -71,7 +72,7 @@ class ImageRecipe:
         return f"{stem}-{debian.fingerprint([_BUILDER, _TIDY, _EXCLUDED, dataclasses.asdict(self)])}"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Archive:
     """A finished archive: its file and its id in an engine."""
 

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import re
 
+from ..core.values.deferred import dataclass
 from .system import LabError
 
 _LAB = re.compile(r"[a-z][a-z0-9-]{0,11}")
@@ -22,7 +22,7 @@ KNOWN_ENTRIES = frozenset({"hosts", "ssh", "shared"})
 """Files that a lab directory may contain. Any other file means that it is not a lab's directory."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Lab:
     """A lab: its name and the directory with its state."""
 
@@ -86,7 +86,7 @@ class Lab:
         return HostNames(self, name)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class HostNames:
     """Names of one host's objects."""
 

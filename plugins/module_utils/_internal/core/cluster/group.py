@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,7 @@ from ..rules.scope import EVERYTHING, Scope
 from ..rules.share import VARIABLE as FAIR_SHARE
 from ..rules.share import FairShare, Shares
 from ..rules.site import HOST_VARIABLES
+from ..values.deferred import dataclass
 from ..values.errors import CoreError, InvalidInput, Problem
 from ..values.failure import Failure, end_of
 from ..values.resources import PINNED

@@ -11,7 +11,7 @@ unreachable host could know better, it leaves things as they are.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from ..model import record as records
@@ -19,6 +19,7 @@ from ..model.claims import COMMITTED
 from ..model.record import ENDED, PENDING, PREPARING, RUNNING, Record, group_of
 from ..rules.quorum import electors, is_quorum, main_host
 from ..rules.scope import EVERYTHING, Scope
+from ..values.deferred import dataclass
 from ..values.errors import RenamedHost, printable
 
 if TYPE_CHECKING:

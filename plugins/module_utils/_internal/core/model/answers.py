@@ -8,9 +8,9 @@ A field that is None was not answered: the host has not done that part.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..values.deferred import dataclass
 from .call.base import SILENCE, A, Answer
 from .call.host_drain import DrainAnswer
 from .call.host_info import FactsAnswer

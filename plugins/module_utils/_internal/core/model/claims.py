@@ -5,9 +5,10 @@
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Optional
 
+from ..values.deferred import dataclass
 from ..values.errors import CoreError, show
 from ..values.resources import Devices
 from .decode import OPTIONAL, PAIRS, READ, Malformed, decode, encode

@@ -5,10 +5,11 @@
 """Facts that a host reports about itself: the result ``host`` of host_info, which `host.facts` makes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Optional
 
 from ..values.cpus import Topology
+from ..values.deferred import dataclass
 from .claims import Reservation
 from .decode import OPTIONAL, decode
 from .health import Drain, Suspicion

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from ..values.authorized_keys import parse_authorized_keys
 from ..values.capabilities import UNLIMITED, format_memlock, parse_capabilities, parse_memlock
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.failure import FAILURE_POLICIES, RESTART
 from ..values.image_names import MISSING, PULL_POLICIES

@@ -5,10 +5,11 @@
 """The inputs with which verbs begin, a dataclass for each: the variables of its role without their prefix."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from functools import partial
 from typing import Any, Callable, Optional, TypeVar
 
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.parse import Reader, converted, is_given, numbers_as_text, parse_bool, parse_integer, split_list
 from ..values.resources import parse_cpus, parse_memory

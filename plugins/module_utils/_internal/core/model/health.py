@@ -9,8 +9,7 @@ Sessions that run there continue.
 Annotations are types here, not text, as the decoder reads them.
 """
 
-from dataclasses import dataclass
-
+from ..values.deferred import dataclass
 from ..values.errors import printable
 
 

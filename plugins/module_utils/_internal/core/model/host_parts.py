@@ -4,8 +4,9 @@
 
 """Parts of a host's facts that the code on hosts works with as well."""
 
-from dataclasses import dataclass
 from typing import Optional
+
+from ..values.deferred import dataclass
 
 
 @dataclass(frozen=True)

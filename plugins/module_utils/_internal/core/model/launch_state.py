@@ -8,9 +8,10 @@ Only the controller reads it. `read_launch_state` and `LaunchState.plain` are th
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Optional
 
+from ..values.deferred import dataclass
 from .calls import ImageTransfer, WantedImage
 from .claims import Allocatable, Claim
 from .decode import OPTIONAL, decode_known, encode

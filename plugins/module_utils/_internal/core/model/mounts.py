@@ -3,9 +3,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Mounts and published ports of a session."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Optional
 
+from ..values.deferred import dataclass
 from .decode import PAIRS
 
 LOCAL_DRIVER = "local"

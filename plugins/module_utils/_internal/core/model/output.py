@@ -5,9 +5,10 @@
 """The output of replicas and its jobs: what is requested, what hosts report about both, and how jobs ended."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Optional
 
+from ..values.deferred import dataclass
 from .decode import OPTIONAL
 
 DEFAULT_SIZE = 1024**2

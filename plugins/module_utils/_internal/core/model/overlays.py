@@ -3,9 +3,9 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The possible overlays of a site."""
 
-from dataclasses import dataclass
 from typing import Optional
 
+from ..values.deferred import dataclass
 from .record import OverlayTunnel
 
 

@@ -8,9 +8,10 @@
 changes; that its classes are not frozen halves the time that a host needs to import them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Optional
 
+from ..values.deferred import dataclass
 from ..values.errors import InvalidPlan
 from .decode import OPTIONAL, Malformed, decode
 from .mounts import Mount

@@ -14,10 +14,11 @@ import ipaddress
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Optional
 
+from ..values.deferred import dataclass
 from ..values.errors import CoreError, show
 from .decode import NEWER, OPTIONAL, Malformed, decode, encode
 

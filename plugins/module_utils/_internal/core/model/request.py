@@ -14,11 +14,12 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 from ..values.authorized_keys import PublicKey
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.failure import RESTART
 from ..values.image_names import MISSING

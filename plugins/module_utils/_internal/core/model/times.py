@@ -6,8 +6,10 @@
 Annotations are types here, not text, as the decoder reads them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Optional
+
+from ..values.deferred import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@
 """The states of verbs between two steps, as `launch_state` has that of a launch. Only the controller reads them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Optional, TypeVar
 
+from ..values.deferred import dataclass
 from .answers import SessionAnswer
 from .calls import ProbeTask
 from .decode import OPTIONAL, decode_known, encode

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..model.claims import COMMITTED, Claim
 from ..model.decode import encode
@@ -27,6 +27,7 @@ from ..rules.ledger import CHANGE, claims_of
 from ..rules.obstacles import obstacles, render_obstacles
 from ..rules.placement import Host, Shortfall
 from ..rules.queue import next_number
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from .planner import Decided, Planner, difference_of
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..cluster.group import GroupFacts
@@ -27,6 +27,7 @@ from ..rules.ledger import claims_of
 from ..rules.placement import Host
 from ..rules.rendezvous import name_hosts
 from ..rules.site import Settings
+from ..values.deferred import dataclass
 
 Archive = Mapping[str, Mapping[str, str]]
 

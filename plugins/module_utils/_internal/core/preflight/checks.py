@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,7 @@ from ..rules.endpoints import engine_without_rules
 from ..rules.neighbours import MAX_REPLICAS, neighbour_limits, parse_max_replicas
 from ..rules.site import Settings
 from ..values import image_names
+from ..values.deferred import dataclass
 from ..values.errors import CoreError, InvalidInput, Problem
 from ..values.parse import is_given, split_list
 from ..values.resources import PINNED, count_devices, format_memory

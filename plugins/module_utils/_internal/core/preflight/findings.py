@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from ..values.deferred import dataclass
 
 OK = "ok"
 WARNING = "warning"

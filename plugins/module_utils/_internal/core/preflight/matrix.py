@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from ..values.deferred import dataclass
 from ..values.table import table
 from .findings import Pair
 

@@ -13,8 +13,9 @@ was good without it. So if the machine or the network was busy for a moment, no 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Optional
+
+from ..values.deferred import dataclass
 
 MOST_ROUNDS = 4
 PROOFS = 3

@@ -5,10 +5,10 @@
 """Which hosts of a group test and measure each other, with bounded effort however many they are."""
 
 import ipaddress
-from dataclasses import dataclass
 
 from ..model.decode import decode
 from ..rules.addressing import mac_of
+from ..values.deferred import dataclass
 from .findings import Pair
 
 LINK_SUBNET = ipaddress.ip_network("198.18.0.0/15")

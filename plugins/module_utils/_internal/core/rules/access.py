@@ -12,9 +12,9 @@ and what its programs wrote is shown only to those who may read it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..values.deferred import dataclass
 from ..values.errors import OUTPUT, InvalidInput, printable
 
 VARIABLE = "cluster_compute_admins"

@@ -11,7 +11,8 @@ is only a number, and images of a single program, have none of this.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from ..values.deferred import dataclass
 
 PASSWD = "/etc/passwd"  # noqa: S105 - a file, no secret
 SHADOW = "/etc/shadow"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..model.call.session_app import Way
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.parse import Reader, did_you_mean, is_given, is_plain, parse_bool, parse_env
 from .job import parse_directory

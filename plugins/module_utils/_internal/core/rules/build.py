@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ..model.facts import HostFacts
@@ -30,6 +30,7 @@ from ..model.plan import (
 )
 from ..model.request import Request
 from ..values.cpus import Pinned, give_out
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput, Problem
 from ..values.ports import EVERY_ADDRESS
 from ..values.resources import PINNED, Devices, Resources

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..model.claims import Claim
 from ..model.facts import HostFacts
@@ -22,6 +22,7 @@ from ..model.plan import PinnedImage, Plan, PlannedHost, Replica, read_plan
 from ..model.record import Record
 from ..model.request import Request, counts_of, with_counts
 from ..values.cpus import Pinned
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.resources import PINNED, Devices
 from .addressing import NOT_FOR_REPLICAS, choose_ssh_port

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from ..values.deferred import dataclass
 from ..values.resources import ACCELERATORS_ALLOWED, Devices, is_cdi_name, is_device_path, is_nvidia_uuid, parse_devices
 
 NVIDIA = "nvidia"

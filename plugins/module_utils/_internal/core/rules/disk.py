@@ -13,8 +13,9 @@ at most, so no replica is stopped for what others wrote. This is kubelet's metho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..values.deferred import dataclass
 from ..values.resources import format_memory
 
 MOST_WORK = 300.0

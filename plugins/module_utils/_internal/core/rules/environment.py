@@ -14,9 +14,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ..values.deferred import dataclass
 from ..values.environment_names import (
     CONTRACT_NAMES,
     ENVIRONMENT_NAME,

@@ -14,10 +14,11 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any
 
 from ..model.plan import PinnedImage
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput, Problem
 from ..values.image_names import (
     ALWAYS,

@@ -12,11 +12,11 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..model.overlays import Overlays
 from ..model.record import OverlayTunnel, Record, is_session_id, tunnel_of
+from ..values.deferred import dataclass
 from .membership import QUESTION, WAITING, holds_back
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from ..model.fields import MODES, PRIORITIES
 from ..model.request import Request
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput, Problem
 from ..values.parse import Reader, Readers, converted, is_given, parse_integer, parse_list
 from ..values.resources import format_cpus, format_memory, parse_cpus, parse_memory

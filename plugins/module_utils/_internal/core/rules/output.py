@@ -10,7 +10,6 @@ of the same length, so that they sort as text.
 from __future__ import annotations
 
 import datetime
-import difflib
 import re
 import struct
 from collections import deque
@@ -288,6 +287,8 @@ def refuse_misspelt(reader: Reader, variables: Iterable[str], prefix: str, known
     names = [prefix + key for key in known]
     for name in sorted(variables):
         if name.startswith(prefix) and name not in names:
+            import difflib  # not needed where nothing is wrong
+
             near = difflib.get_close_matches(name, names, 1, 0.8)
             if near:
                 reader.add(name, "given", f"There is no such variable. Did you mean {near[0]}?")

@@ -16,9 +16,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, combinations, islice, permutations
 from math import comb
+
+from ..values.deferred import dataclass
 
 SEARCH_WORK = 6_000_000
 """Work that the search for several shapes may do before it gives up proving: about a microsecond a unit."""

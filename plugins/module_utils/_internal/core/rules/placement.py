@@ -28,11 +28,12 @@ neighbouring ranks share a host.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import mul
 
 from ..model.fields import MULTI_NODE, SINGLE_NODE
 from ..model.request import Request
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput, Problem
 from ..values.parse import did_you_mean
 from ..values.resources import PINNED, Devices, Resources, format_cpus, format_memory

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from heapq import heapify, heappop, heappush
 from itertools import groupby
 
 from ..model.record import Record
 from ..model.request import Request
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.resources import Resources
 from .placement import Capacity, Host, Placement, Shortfall, limited, place

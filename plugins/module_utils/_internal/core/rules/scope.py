@@ -11,11 +11,12 @@ the hosts that they share counts as taken, and is left to runs for those groups.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from ..model.record import PENDING, Record, carriers, group_of
+from ..values.deferred import dataclass
 from ..values.errors import printable
 
 VARIABLE = "session_resource_group"

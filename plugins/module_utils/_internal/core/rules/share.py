@@ -10,9 +10,10 @@ Annotations are types here, not text, as the decoder reads them.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Optional
 
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput, Problem
 from ..values.parse import is_given, parse_integer, parse_span
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.parse import Reader, Readers, is_plain, parse_integer, split_list
 from ..values.ports import SitePorts

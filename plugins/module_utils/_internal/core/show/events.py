@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ from ..model.answers import DrainAnswer
 from ..model.decode import OPTIONAL
 from ..model.record import ERROR, PENDING, RUNNING
 from ..rules.access import shown_lines
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput, printable
 from ..values.parse import is_given
 

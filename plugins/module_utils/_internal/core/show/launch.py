@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..model.plan import Plan, PublishedPort, read_plan
 from ..model.record import DEFAULT_GROUP
+from ..values.deferred import dataclass
 from ..values.table import table
 
 PLANNED = "PLANNED"

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..cluster.group import GroupFacts
@@ -15,6 +14,7 @@ from ..model.plan import Plan, Replica
 from ..model.record import ENDED, RUNNING, Record, group_of
 from ..rules.access import Asker
 from ..rules.check import validate_plan
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.parse import is_given
 from .client_configuration import check_login

@@ -16,13 +16,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Optional, Union
 
 from ..model.claims import Allocatable, Reservation
 from ..model.decode import decode
 from ..model.record import PENDING, PREPARING, RUNNING, STATUSES, Record
 from ..rules.detection import Card
+from ..values.deferred import dataclass
 from ..values.errors import CoreError, printable
 from ..values.resources import PINNED, Devices
 

@@ -11,7 +11,7 @@ and of options of volume drivers are included, and the rest according to `rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ..cluster.group import GroupFacts
@@ -31,6 +31,7 @@ from ..rules.obstacles import render_obstacles
 from ..rules.queue import QueueEntry
 from ..rules.scope import EVERYTHING, Scope
 from ..rules.share import Share, Shares
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.failure import Failure
 from ..values.resources import PINNED, Devices

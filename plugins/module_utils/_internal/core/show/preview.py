@@ -11,12 +11,13 @@ out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..model.plan import Egress, Network, Plan, read_plan
 from ..rules.durations import describe, limits_of
 from ..rules.environment import environments
+from ..values.deferred import dataclass
 from .overview import replica_of
 
 

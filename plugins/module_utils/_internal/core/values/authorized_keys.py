@@ -14,8 +14,8 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from .deferred import dataclass
 from .errors import InvalidInput, Problem, show
 
 ED25519_BYTES = 32

@@ -11,8 +11,9 @@ number, so that what it counts is always available.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from .deferred import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from .deferred import dataclass
 
 _LONGEST_VALUE_SHOWN = 120
 _OF_HOST = {

@@ -15,7 +15,8 @@ with its host or its engine has not failed: it is started again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from .deferred import dataclass
 
 STRICT, KEEP, RESTART = "strict", "keep", "restart"
 FAILURE_POLICIES = (RESTART, KEEP, STRICT)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable, TypeVar
@@ -74,6 +73,8 @@ class Reader:
 
 def closest(name: str, names: Iterable[str]) -> str | None:
     """Return the one of *names* that *name* is most likely meant to be, None if it resembles none of them."""
+    import difflib  # not needed where nothing is wrong
+
     found = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
     return found[0] if found else None
 

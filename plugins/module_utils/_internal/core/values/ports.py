@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .deferred import dataclass
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a port that names no address is published on all, as by Docker
 

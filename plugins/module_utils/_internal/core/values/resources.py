@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from .cpus import whole_cores
+from .deferred import dataclass
 
 MINIMUM_CPUS = 10
 """Least CPU of a container in millicpus: the kernel's shortest CPU quota is 1 ms of Docker's period of 100 ms."""

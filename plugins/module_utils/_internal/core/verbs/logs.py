@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..model.answers import SILENCE, OutputAnswer, read_answers
@@ -24,6 +24,7 @@ from ..model.record import ENDED, PENDING
 from ..model.verb_state import LogsState, read_state
 from ..rules.access import Asker
 from ..rules.output import BATCH, NO_JOB, batch_job, rank_order, speaker, time_of
+from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from .verb import Answers, Outside, State, call
 

@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..model.answers import FactsAnswer, SessionAnswer, SessionElsewhere, read_answers, read_parts
@@ -26,6 +26,7 @@ from ..model.record import ENDED, PENDING, TERMINATED, Tombstone
 from ..model.verb_state import StepCall, TeardownState, read_state
 from ..rules.scope import VARIABLE as GROUP
 from ..rules.scope import Scope
+from ..values.deferred import dataclass
 from ..values.errors import printable
 from .cleanup import UNOWNED
 from .verb import REMOVAL, Answers, Outside, State, call

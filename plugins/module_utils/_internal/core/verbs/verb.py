@@ -12,7 +12,7 @@ is the title of the decision that *then* follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..cluster.host_names import renamed
@@ -21,6 +21,7 @@ from ..model.decode import encode
 from ..model.verb_state import Plain, StepCall
 from ..rules.access import ADMIN, Asker
 from ..rules.scope import EVERYTHING, Scope
+from ..values.deferred import dataclass
 
 State = Plain
 Answers = Mapping[str, Mapping[str, Any]]

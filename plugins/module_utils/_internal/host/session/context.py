@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -24,6 +23,7 @@ from ...core.model.plan import Plan, Replica, read_plan
 from ...core.model.record import PREPARING, Record, require_known
 from ...core.rules import environment
 from ...core.values import environment_names
+from ...core.values.deferred import dataclass
 from ..data import SessionData
 
 if TYPE_CHECKING:

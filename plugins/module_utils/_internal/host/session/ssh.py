@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from ...core.model.record import PublicKeys
 from ...core.rules import accounts, environment, logins
 from ...core.rules.environment import LOGIN_PORT, SSH_PORT
 from ...core.values import paths, places
+from ...core.values.deferred import dataclass
 from ...core.values.errors import show
 from ...core.values.ports import EVERY_ADDRESS
 from .. import image_notes

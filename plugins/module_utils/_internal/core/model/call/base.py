@@ -18,9 +18,10 @@ Annotations are types in the files of calls, not text, as the decoder reads them
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, field, fields, replace
 from typing import Any, ClassVar, Optional, TypeVar
 
+from ...values.deferred import dataclass
 from ...values.errors import NotTheirs, hangs, is_of_host, message_of, sentence, show
 from ..decode import OPTIONAL, READ, Malformed, decode, encode
 from ..record import read_record

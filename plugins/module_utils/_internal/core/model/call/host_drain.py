@@ -4,9 +4,10 @@
 
 """Drain a host, or accept new sessions on it again."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Optional
 
+from ...values.deferred import dataclass
 from .base import PATH, STATE_DIRECTORY, Answer, Call
 
 

@@ -4,9 +4,9 @@
 
 """Keep containers out of the overlays of the site, or stop doing this."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Optional
 
+from ...values.deferred import dataclass
 from ..overlays import Overlays
 from .base import Answer, Call
 

@@ -4,9 +4,10 @@
 
 """Create the identity of a host."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from ...values.deferred import dataclass
 from .base import PATH, STATE_DIRECTORY, Call
 
 

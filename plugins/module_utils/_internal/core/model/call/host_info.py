@@ -4,9 +4,10 @@
 
 """Collect the facts of a host."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Optional
 
+from ...values.deferred import dataclass
 from ..facts import HostFacts, Unusable
 from .base import PATH, STATE_DIRECTORY, Answer, Call
 

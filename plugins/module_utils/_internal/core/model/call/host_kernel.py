@@ -4,9 +4,9 @@
 
 """Set the kernel parameters of a host."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ...values.deferred import dataclass
 from .base import Call
 
 

@@ -4,9 +4,10 @@
 
 """A host's part of preflight."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Optional
 
+from ...values.deferred import dataclass
 from ..decode import OPTIONAL
 from .base import PATH, SECRET, STATE_DIRECTORY, Answer, Call
 

@@ -4,9 +4,9 @@
 
 """Add the runtime entry for replicas to the engine, or remove it."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ...values.deferred import dataclass
 from .base import Call
 
 

@@ -4,9 +4,10 @@
 
 """Mark a host as suspect for a while, or as trusted again."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from ...values.deferred import dataclass
 from .base import PATH, STATE_DIRECTORY, Call
 
 

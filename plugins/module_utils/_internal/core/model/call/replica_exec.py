@@ -4,9 +4,10 @@
 
 """Run a program in a replica."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Optional
 
+from ...values.deferred import dataclass
 from .base import PATH, STATE_DIRECTORY, Answer, Call
 
 

@@ -4,9 +4,10 @@
 
 """Measure how two replicas work together."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Optional
 
+from ...values.deferred import dataclass
 from ..decode import OPTIONAL
 from .base import Answer, Call
 

@@ -5,9 +5,10 @@
 """Open an app of a session, or close it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Optional
 
+from ...values.deferred import dataclass
 from .base import AT_CONTROLLER, PATH, STATE_DIRECTORY, Answer, Call
 
 

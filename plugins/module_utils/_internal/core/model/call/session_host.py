@@ -4,9 +4,10 @@
 
 """A host's part of a session: create, start, change and remove it."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Optional
 
+from ...values.deferred import dataclass
 from ..claims import Allocatable, Claim, ClaimAnswer
 from ..decode import OPTIONAL
 from ..host_parts import KnownSession

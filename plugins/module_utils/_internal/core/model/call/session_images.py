@@ -4,9 +4,10 @@
 
 """Get images from a registry, the controller or another host."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Optional
 
+from ...values.deferred import dataclass
 from .base import PATH, SECRET, Answer, Call
 
 

@@ -4,9 +4,10 @@
 
 """Start a job in replicas, or end it."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Optional
 
+from ...values.deferred import dataclass
 from .base import PATH, STATE_DIRECTORY, Answer, Call
 
 

@@ -4,9 +4,10 @@
 
 """Read the output of replicas."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Optional
 
+from ...values.deferred import dataclass
 from ..output import JobOutcome, SessionCopy, Since, Source
 from .base import AT_CONTROLLER, PATH, STATE_DIRECTORY, Answer, Call
 

@@ -4,9 +4,10 @@
 
 """Store records of sessions."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Optional
 
+from ...values.deferred import dataclass
 from ..record import Record, Tombstone
 from .base import PATH, RECORD, STATE_DIRECTORY, Call
 

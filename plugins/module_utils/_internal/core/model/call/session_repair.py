@@ -4,9 +4,10 @@
 
 """Restore missing parts of sessions."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Optional
 
+from ...values.deferred import dataclass
 from ..claims import Allocatable
 from ..record import PublicKeys, Record
 from .base import PATH, PUBLIC, RECORD, STATE_DIRECTORY, Answer, Call

@@ -4,9 +4,10 @@
 
 """Wait until there may be capacity for a session."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from ...values.deferred import dataclass
 from .base import AT_CONTROLLER, PATH, PUBLIC, STATE_DIRECTORY, Answer, Call
 
 

@@ -4,9 +4,9 @@
 
 """Build the SSH runtime for replicas."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ...values.deferred import dataclass
 from .base import Answer, Call
 
 
