@@ -275,8 +275,10 @@ class Flow:
             # Name and title of a step in one constant, perhaps of another file.
             owner, _dot, name = ast.unparse(node.value).rpartition(".")
             module = self.names[file].get(owner) if owner else file
-            both = self._assigned(module, name) if module in self.trees and module is not None else None
-            return self.constant(file, both.elts[0], {}) if isinstance(both, ast.Tuple) else None
+            if module is None or module not in self.trees:
+                return None
+            both = self._assigned(module, name)
+            return self.constant(module, both.elts[0], {}) if isinstance(both, ast.Tuple) else None
         if isinstance(node, ast.Name):
             if node.id in bound:
                 return bound[node.id]
