@@ -85,7 +85,7 @@ def pull(
                 "registry has for its machine as well."
             )
         _name(engine, found.id, image.reference)
-        return Moved(count, round(time.monotonic() - began, 2), found.id)
+        return Moved(count, round(time.monotonic() - began, 2), found.id, found.content)
 
     found, problems = _each(pull_image, wanted)
     pulled = {image.reference: result for image, result in zip(wanted, found) if result is not None}

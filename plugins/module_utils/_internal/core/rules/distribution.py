@@ -47,9 +47,8 @@ def _sender(need: Need, receiver: str, sending: Collection[str]) -> str | None:
 
 
 def _transfer(need: Need, sender: str, receiver: str) -> ImageTransfer:
-    wanted = need.wanted(receiver)
-    image = str(need.has.get(sender, wanted))
-    return ImageTransfer(need.reference, image, sender, receiver, "" if image == wanted else need.contents[sender])
+    image = str(need.has.get(sender) or need.wanted(receiver))
+    return ImageTransfer(need.reference, image, sender, receiver, need.content_for(sender, receiver))
 
 
 def _only_the_controller(need: Need, receiver: str) -> bool:

@@ -105,7 +105,10 @@ def platform_of(facts: HostFacts) -> str:
     return f"{facts.engine.image_store}/{MACHINES.get(machine, machine)}"
 
 
-_CONTENT = ("Cmd", "Entrypoint", "Env", "Labels", "User", "Volumes", "WorkingDir")
+_CONTENT = (
+    *("Cmd", "Entrypoint", "Env", "ExposedPorts", "Healthcheck", "Labels"),
+    *("OnBuild", "Shell", "StopSignal", "User", "Volumes", "WorkingDir"),
+)
 """Parts of an image's configuration that tell it from an image with the same layers."""
 
 
@@ -131,7 +134,8 @@ class Need:
     host that asks the registry. pulls: whether hosts that lack it may pull it. archived: whether the controller has it
     in an archive. problems: by host the last problem. passing: the hosts among these whose problem may be gone at
     another try. tried: by host the senders from which it tried to get the image. pull_tried: the hosts that tried to
-    pull it. contents: by host the content of the image it has, by which one store gives it to another.
+    pull it. contents: by host the content of the image it has, by which one store gives it to another. alike: the hosts
+    that have it by another id than `ids` has: an image's id follows from how it came to the store of containerd.
     """
 
     reference: str
@@ -149,6 +153,7 @@ class Need:
     tried: dict[str, list[str]] = field(default_factory=dict)
     pull_tried: list[str] = field(default_factory=list)
     contents: dict[str, str] = field(default_factory=dict)
+    alike: list[str] = field(default_factory=list)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Need:
@@ -157,7 +162,7 @@ class Need:
 
     def wanted(self, host: str) -> str | None:
         """Return the id that the image has to have on *host*; None if it is not known yet."""
-        return self.ids.get(self.platforms[host])
+        return self.has[host] if host in self.alike else self.ids.get(self.platforms[host])
 
     @property
     def lacking(self) -> list[str]:
@@ -177,35 +182,40 @@ class Need:
         return [host for host in self.lacking if host not in self.pull_tried and not self._is_given_first(host)]
 
     def _is_given_first(self, host: str) -> bool:
-        """Tell whether other hosts are to give it to *host*. The host pulls it after they have failed.
-
-        In the store of containerd, an image from a classic store gets another id than one from a registry. There, the
-        registry comes first, so that the ids of hosts can be compared.
-        """
-        is_comparable = self.wanted(host) is not None or self.platforms[host].startswith(f"{CLASSIC_STORE}/")
-        return self.policy != ALWAYS and is_comparable and bool(self.senders(host))
+        """Tell whether other hosts are to give it to *host*. The host pulls it after they have failed."""
+        return self.policy != ALWAYS and bool(self.senders(host))
 
     def senders(self, host: str) -> list[str]:
         """Return the hosts that have what *host* lacks and have not failed to send it yet, in inventory order.
 
-        Hosts with another kind of store are used only if no host has it in the store that *host* has.
+        Hosts from which *host* would have it by another id come last.
         """
         wanted, tried = self.wanted(host), self.tried.get(host, [])
         if len(tried) >= MOST_TRIES:
             return []
-        alike = [other for other, image in self.has.items() if image == wanted]
-        return [other for other in alike or self._in_other_stores(host) if other not in tried]
+        fresh = [other for other in self.has if other not in tried]
+        same = [other for other in fresh if self.has[other] == wanted]
+        return same or [other for other in fresh if self._can_convert(other, host)]
 
-    def _in_other_stores(self, host: str) -> list[str]:
-        """Return the hosts that have the image for the same machine as that of *host*, by another id."""
-        machine = self.platforms[host].partition("/")[2]
-        return [
-            other
-            for other, image in self.has.items()
-            if self.contents.get(other)
-            and image == self.wanted(other)
-            and self.platforms[other].partition("/")[2] == machine
-        ]
+    def _can_convert(self, sender: str, host: str) -> bool:
+        """Tell whether *sender* has the image for the machine of *host*, which can recognize it by its content."""
+        return (
+            bool(self.contents.get(sender))
+            and self.has[sender] == self.wanted(sender)
+            and self._machine(sender) == self._machine(host)
+        )
+
+    def content_for(self, sender: str, host: str) -> str:
+        """Return the content by which *host* recognizes what *sender* gives it; empty if the id does."""
+        if sender == CONTROLLER or (self.has[sender] == self.wanted(host) and self._store(sender) == self._store(host)):
+            return ""
+        return self.contents.get(sender, "")
+
+    def _store(self, host: str) -> str:
+        return self.platforms[host].partition("/")[0]
+
+    def _machine(self, host: str) -> str:
+        return self.platforms[host].partition("/")[2]
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
@@ -228,8 +238,8 @@ class Need:
         if self.policy == MISSING:
             self._choose_among(self.has)
 
-    def pulled(self, host: str, image: str | None, why: str, is_denied: bool = False) -> None:
-        """Record the outcome of a pull on *host*: the image's id, or why it could not be pulled (see `resolved`)."""
+    def pulled(self, host: str, image: str | None, why: str, is_denied: bool = False, content: str = "") -> None:
+        """Record the outcome of a pull on *host*: the image's id and content, or why it failed (see `resolved`)."""
         self.pull_tried.append(host)
         if image is None:
             # If hosts failed to give it, both reasons count, and theirs may be gone at another try.
@@ -242,12 +252,16 @@ class Need:
                 except InvalidInput as error:
                     self.problems[host] = f"{why} {error}"
             return
-        wanted = self.ids.setdefault(self.platforms[host], image)
-        if wanted != image:
-            self._failed(host, f"The registry gave {image[:19]} for {self.digest}, others have {wanted[:19]}.", False)
+        others = {known for other, known in self.has.items() if self.platforms[other] == self.platforms[host]}
+        wanted = self.wanted(host)
+        # In the store of containerd, an image from a registry has the digest as its id, and others may have another.
+        if wanted != image and wanted in others and image != digest_of(self.digest or ""):
+            self._failed(
+                host, f"The registry gave {image[:19]} for {self.digest}, others have {str(wanted)[:19]}.", False
+            )
             return
-        self.has[host] = image
-        self.problems.pop(host, None)
+        self.contents[host] = content
+        self._hold(host, image)
 
     def arrived(self, host: str, sender: str, why: str, image: str = "") -> None:
         """Record the outcome of a transfer from *sender* to *host*; *why* is empty if the image arrived.
@@ -258,10 +272,15 @@ class Need:
             self._failed(host, why, True)
             self.tried.setdefault(host, []).append(sender)
             return
-        self.has[host] = image or self.wanted(host) or self.has[sender]
-        self.ids.setdefault(self.platforms[host], self.has[host])
         self.contents[host] = self.contents.get(sender, "")
+        self._hold(host, image or self.has.get(sender) or str(self.wanted(host)))
+
+    def _hold(self, host: str, image: str) -> None:
+        """Note that *host* has it, by the id that its store gives it."""
+        self.has[host] = image
         self.problems.pop(host, None)
+        is_alike = self.ids.setdefault(self.platforms[host], image) != image
+        self.alike = [other for other in self.alike if other != host] + [host] * is_alike
 
     def _failed(self, host: str, why: str, may_pass: bool) -> None:
         self.problems[host] = why
@@ -296,15 +315,18 @@ class Need:
                 continue
             platform, image = self.platforms[host], self.has[host]
             other = first.setdefault(platform, host)
-            if self.ids.setdefault(platform, image) != image:
+            if self.ids.setdefault(platform, image) == image:
+                continue
+            if not self.contents.get(host) or self.contents[host] != self.contents.get(other):
                 raise InvalidInput([self._differs(host, other)])
+            self._hold(host, image)
 
     def _choose_alike(self) -> None:
         """Take the image of hosts outside the session that is, by its content, the one already known."""
         contents = {self.contents.get(host) for host, image in self.has.items() if image == self.wanted(host)}
         for host, image in self.has.items():
             if self.contents.get(host) and self.contents[host] in contents:
-                self.ids.setdefault(self.platforms[host], image)
+                self._hold(host, image)
 
     def _differs(self, host: str, other: str) -> Problem:
         return Problem(
@@ -439,18 +461,25 @@ def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:
 
 
 def _check_platforms(need: Need, images: Mapping[str, ImageFacts | None]) -> None:
-    """Reject images for different machines that are not variants of one image: variants have a digest in common.
+    """Reject images that are not variants of one image.
 
-    Stores of different kinds cannot be compared.
+    Those for different machines, in stores of one kind, have a digest in common. Those for one machine, in stores of
+    different kinds, have the same content.
     """
-    first: dict[str, str] = {}
+    by_store: dict[str, str] = {}
+    by_machine: dict[str, str] = {}
     for host in need.hosts:
         image = images[host]
         if image is None:
             continue
-        other = first.setdefault(need.platforms[host].partition("/")[0], host)
+        other = by_store.setdefault(need._store(host), host)
         known = images[other]
-        if known and image.id != known.id and not set(image.digests) & set(known.digests):
+        if known and image.id != known.id and not set(image.digests) & set(known.digests) and host not in need.alike:
+            raise InvalidInput([need._differs(host, other)])
+        other = by_machine.setdefault(need._machine(host), host)
+        known = images[other]
+        contents = {image.content, known.content if known else ""}
+        if need._store(host) != need._store(other) and len(contents - {""}) > 1:
             raise InvalidInput([need._differs(host, other)])
 
 
@@ -490,34 +519,35 @@ def needs_again(
         ids = {host: image for host, image in kept.ids.items() if image is not None and host in need.platforms}
         need.ids = {need.platforms[host]: image for host, image in ids.items()}
         need.archived = not archived.isdisjoint(ids.values())
-        _find_by_id(need, facts)
+        _find_by_id(need, facts, ids)
         _find_by_name(need, facts)
         needs.append(need)
     return needs
 
 
-def _find_by_id(need: Need, facts: Facts) -> None:
-    """Add the hosts that have a pinned image by its id."""
+def _find_by_id(need: Need, facts: Facts, own: Mapping[str, str]) -> None:
+    """Add the hosts that have a pinned image by its id. own: by host the id that is pinned for it."""
     for host, host_facts in facts.items():
         for image in need.ids.values():
             if host_facts.images.get(image) is not None:
                 need.has[host] = image
+        if host in own and host_facts.images.get(own[host]) is not None:
+            need._hold(host, own[host])
 
 
 def _find_by_name(need: Need, facts: Facts) -> None:
     """Add the hosts that have a pinned image by its name: hosts without the session's record, and with other stores.
 
-    The name may mean another image there, so its id, its digest or its content has to be the same.
+    The name may mean another image there, so its id, its digest or its content has to be the same. If a host's store
+    was exchanged, the image has another id there than its pinned one.
     """
     known = {host: host_facts.images.get(need.reference) for host, host_facts in facts.items()}
     contents = _pinned_contents(need, facts, known.values())
     for host, image in known.items():
         if image is None or host in need.has:
             continue
-        wanted = need.wanted(host)
-        if image.id == wanted or (wanted is None and _is_same(image, contents, need.digest)):
-            need.ids.setdefault(need.platforms[host], image.id)
-            need.has[host] = image.id
+        if image.id == need.wanted(host) or _is_same(image, contents, need.digest):
+            need._hold(host, image.id)
     for host, image_id in need.has.items():
         found = facts[host].images.get(image_id) or known[host]
         need.contents[host] = found.content if found is not None else ""

@@ -123,11 +123,12 @@ class EndServing(Call):
 
 @dataclass(frozen=True)
 class Moved:
-    """A transfer to a host: the id of the image, if it was pulled, the bytes, and how many seconds it took."""
+    """A transfer to a host: the bytes, and the seconds it took. id, content: of the image, if it was pulled."""
 
     bytes: int
     seconds: float
     id: str = ""
+    content: str = ""
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,10 @@ class Distribution:
             return
         pull = (answer.pulled or {}).get(need.reference)
         why = sentence((answer.problems or {}).get(need.reference) or answer.why_not)
-        need.pulled(host, None if pull is None else pull.id, why, need.reference in (answer.denied or ()))
+        if pull is None:
+            need.pulled(host, None, why, need.reference in (answer.denied or ()))
+        else:
+            need.pulled(host, pull.id, "", content=pull.content)
         self.report.append(
             f"{host} could not pull {need.reference}: {why}"
             if pull is None

@@ -337,6 +337,7 @@ def test_what_is_the_same_of_an_image_in_every_store() -> None:
     assert content_of(other) == CONTENT
     for change in (
         {"Config": {**BUSYBOX["Config"], "Env": ["A=2"]}},
+        {"Config": {**BUSYBOX["Config"], "Healthcheck": {"Test": ["NONE"]}}},
         {"RootFS": {"Layers": ["sha256:9030"]}},
         {"Architecture": "arm64"},
     ):
@@ -399,14 +400,109 @@ def test_an_image_goes_from_one_store_to_another(is_new: bool) -> None:
     assert (need.lacking, need.pinned().ids) == ([], {"h1": ONE, "h2": TWO, "h3": TWO})
 
 
-def test_what_a_registry_may_have_comes_from_there_to_the_store_of_containerd() -> None:
-    """From a classic store it would have another id than on hosts that pull it."""
+THREE = "sha256:" + "3" * 64
+
+
+def test_what_came_to_the_store_of_containerd_in_different_ways_is_one_image() -> None:
+    """What a host of the classic store has sent has another id there than what the registry has sent."""
+    pulled = stored(DIGEST, "containerd", digests=(PINNED,))
+    sent = stored(THREE, "containerd", digests=(f"registry.example/train@{THREE}",))
+    need = need_of(used=2, h1=stored(ONE, "docker", digests=(PINNED,)), h2=host(image_store="containerd"), h3=pulled)
+    assert (need.pulling, need.senders("h2")) == ([], ["h3"]), "from there it has the same id"
     need = need_of(used=2, h1=stored(ONE, "docker", digests=(PINNED,)), h2=host(image_store="containerd"))
-    assert (need.pulling, need.senders("h2")) == (["h2"], ["h1"])
-    need.pulled("h2", None, "no such host")
-    assert (need.pulling, need.senders("h2")) == ([], ["h1"])
-    loaded = need_of(used=2, h1=stored(ONE, "docker"), h2=host(image_store="containerd"))
-    assert (loaded.pulling, loaded.senders("h2")) == ([], ["h1"])
+    assert next_round([need], 9) == [ImageTransfer(NAME, ONE, "h1", "h2", CONTENT)]
+    need.arrived("h2", "h1", "", THREE)
+    assert (need.lacking, need.pinned().ids) == ([], {"h1": ONE, "h2": THREE})
+
+    need = need_of(used=3, h1=pulled, h2=sent, h3=host(image_store="docker"))
+    assert (need.lacking, need.pinned().ids) == (["h3"], {"h1": DIGEST, "h2": THREE, "h3": None})
+    assert need.senders("h3") == ["h1", "h2"]
+    pinned = {NAME: PinnedImage(PINNED, {"h1": DIGEST, "h2": THREE})}
+    (need,) = needs_again({NAME: ["h1", "h2"]}, typed({"h1": pulled, "h2": sent}), MISSING, pinned)
+    assert (need.lacking, need.pinned()) == ([], pinned[NAME])
+    for found in (pulled, sent):
+        found["images"] = {NAME: None, found["images"][NAME]["id"]: found["images"][NAME]}
+    (need,) = needs_again({NAME: ["h1", "h2"]}, typed({"h1": pulled, "h2": sent}), MISSING, pinned)
+    assert (need.lacking, need.pinned()) == ([], pinned[NAME])
+    assert Need.from_dict(encode(need)) == need
+
+
+def test_another_id_in_the_same_store_comes_from_whom_no_other_is_left() -> None:
+    pulled, sent = stored(DIGEST, "containerd", digests=(PINNED,)), stored(THREE, "containerd")
+    need = need_of(used=1, h1=host(image_store="containerd"), h2=pulled, h3=sent)
+    need.resolved(None, "no such host", typed({}))
+    assert need.senders("h1") == ["h2"]
+    need.arrived("h1", "h2", "it ended before the image was whole")
+    assert next_round([need], 9) == [ImageTransfer(NAME, THREE, "h3", "h1", CONTENT)]
+    need.arrived("h1", "h3", "")
+    assert (need.lacking, need.pinned().ids) == ([], {"h1": THREE})
+
+
+def test_what_a_registry_gives_by_the_digest_is_one_image_with_what_hosts_have_sent() -> None:
+    sent = stored(THREE, "containerd")
+    need = need_of(used=3, h1=sent, h2=host(image_store="containerd"), h3=stored(ONE, "docker", digests=(PINNED,)))
+    need.arrived("h2", "h1", "the port is closed")
+    need.arrived("h2", "h3", "the port is closed")
+    assert need.pulling == ["h2"]
+    need.pulled("h2", DIGEST, "")
+    assert (need.lacking, need.pinned().ids) == ([], {"h1": THREE, "h2": DIGEST, "h3": ONE})
+
+
+def test_images_of_different_content_by_one_name_are_refused_in_any_stores() -> None:
+    for store in ("docker", "containerd"):
+        with pytest.raises(InvalidInput, match=f"It is {TWO[:19]} on h2 and {ONE[:19]} on h1"):
+            need_of(h1=stored(ONE, "docker"), h2=stored(TWO, store, content="another"))
+    assert need_of(h1=stored(ONE, "docker"), h2=stored(TWO, "containerd")).lacking == []
+    assert need_of(h1=stored(ONE, "docker"), h2=stored(TWO, "containerd", content="")).lacking == [], "it is not known"
+
+
+def test_a_session_outlives_that_a_host_exchanges_its_store() -> None:
+    """All that the engine had is gone from its sight then, and the plan has the id of the old store."""
+    pinned = {NAME: PinnedImage(None, {"h1": ONE, "h2": ONE})}
+    facts = {"h1": host(image_store="containerd"), "h2": with_record(stored(ONE, "docker"))}
+    (need,) = needs_again({NAME: ["h1", "h2"]}, typed(facts), MISSING, pinned)
+    assert (need.lacking, next_round([need], 9)) == (["h1"], [ImageTransfer(NAME, ONE, "h2", "h1", CONTENT)])
+    need.arrived("h1", "h2", "", TWO)
+    assert (need.lacking, need.pinned().ids) == ([], {"h1": TWO, "h2": ONE})
+    facts["h1"] = stored(TWO, "containerd")
+    (need,) = needs_again({NAME: ["h1", "h2"]}, typed(facts), MISSING, pinned)
+    assert (need.lacking, need.pinned().ids) == ([], {"h1": TWO, "h2": ONE}), "somebody has loaded it there"
+    facts["h1"] = stored(TWO, "containerd", content="another")
+    (need,) = needs_again({NAME: ["h1", "h2"]}, typed(facts), MISSING, pinned)
+    assert need.lacking == ["h1"]
+
+
+@pytest.mark.parametrize(("store", "old", "new"), [("containerd", ONE, DIGEST), ("docker", DIGEST, ONE)])
+def test_an_exchanged_store_may_pull_what_is_pinned(store: str, old: str, new: str) -> None:
+    pinned = {NAME: PinnedImage(PINNED, {"h1": old})}
+    (need,) = needs_again({NAME: ["h1"]}, typed({"h1": host(image_store=store)}), MISSING, pinned)
+    assert need.pulling == ["h1"]
+    need.pulled("h1", new, "")
+    assert (need.lacking, need.pinned().ids) == ([], {"h1": new})
+
+
+@pytest.mark.parametrize("policy", [MISSING, ALWAYS])
+def test_what_one_host_has_pulled_it_gives_to_another_store(policy: str) -> None:
+    facts: dict[str, Any] = {
+        "h1": stored(TWO, "docker", content="another"),
+        "h2": host(image_store="containerd"),
+    }
+    if policy == MISSING:
+        facts["h1"]["images"][NAME] = None
+    need = need_of(policy, 2, **facts)
+    need.resolved(DIGEST, "", typed(facts))
+    assert need.pulling == ["h1", "h2"]
+    need.pulled("h1", ONE, "", content=CONTENT)
+    need.pulled("h2", None, "no route")
+    assert next_round([need], 9) == [ImageTransfer(NAME, ONE, "h1", "h2", CONTENT)]
+
+
+def test_by_its_id_an_image_goes_to_another_store_too() -> None:
+    known = {"id": ONE, "digests": [], "architecture": "amd64", "content": CONTENT}
+    need = need_of(reference=ONE, h1={**host(), "images": {ONE: known}}, h2=host(image_store="containerd"))
+    assert next_round([need], 9) == [ImageTransfer(ONE, ONE, "h1", "h2", CONTENT)]
+    need.arrived("h2", "h1", "", TWO)
+    assert (need.lacking, need.pinned().ids) == ([], {"h1": ONE, "h2": TWO})
 
 
 def test_an_image_goes_to_no_other_machine() -> None:

@@ -163,6 +163,18 @@ def test_what_comes_to_another_store_has_an_id_of_its_own_there() -> None:
     assert state.images[NAME]["ids"] == {"h1": IMAGE, "h2": own}
 
 
+def test_what_was_pulled_is_given_to_another_store() -> None:
+    hosts = facts()
+    del hosts["h3"]
+    hosts["h2"]["engine"]["image_store"] = "containerd"
+    launch = Launch(hosts)
+    launch.step()
+    launch.step(resolved={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
+    got = {"id": IMAGE, "bytes": 1, "seconds": 0.1, "content": "layers and configuration"}
+    state = launch.step(pulled={"h1": {"pulled": {NAME: got}, "problems": {}}, "h2": {"msg": "gone"}})
+    assert {host: transfer.content for host, transfer in state.receives.items()} == {"h2": "layers and configuration"}
+
+
 def test_who_serves_a_host_that_has_the_image_is_ended() -> None:
     """Its facts may not have told so, as where a record is damaged; nobody comes to such a server."""
     hosts = facts("h1")
