@@ -173,8 +173,9 @@ def test_a_job_that_nobody_watches_any_more_is_lost_and_can_be_stopped(work: Ses
         time.sleep(0.05)
     description = kept(job).read_info()
     assert description is not None
-    os.kill(description["runner"]["pid"], signal.SIGKILL)
-    os.waitpid(description["runner"]["pid"], 0)
+    assert description.runner is not None
+    os.kill(description.runner.pid, signal.SIGKILL)
+    os.waitpid(description.runner.pid, 0)
     (found,) = job.read()["jobs"]
     assert (found["status"], found["exit_code"]) == ("LOST", None)
     assert "How the job ended is not known" in found["problem"]

@@ -25,6 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..core.model.decode import Malformed, decode, encode
+from ..core.model.output import JobInfo
 from ..core.model.record import is_session_id
 from ..core.rules.output import JOB_ID, Line, read_stored, stored
 from .state import StateError, make_directory, write_file
@@ -176,7 +178,7 @@ class SessionOutput:
             found = [self.job(name) for name in os.listdir(self.path / "jobs") if JOB_ID.fullmatch(name)]
         except FileNotFoundError:
             return []
-        return sorted(found, key=lambda job: ((job.read_info() or {}).get("started") or 0.0, job.id))
+        return sorted(found, key=lambda job: (info.started if (info := job.read_info()) else 0.0, job.id))
 
     def container_file(self, replica: str, container: str) -> Path:
         """Return the file for the lines of a removed container."""
@@ -209,22 +211,22 @@ class JobOutput:
         self.info_file = path / "job.json"
         self.stop_file = path / "stop"
 
-    def read_info(self) -> dict[str, Any] | None:
+    def read_info(self) -> JobInfo | None:
         """Return the description that was recorded at its start; None if it cannot be read."""
         try:
             found = json.loads(self.info_file.read_text(encoding="utf-8", errors="replace"))
-        except (OSError, ValueError, RecursionError):
+            info = decode(JobInfo, found, "A job", forgiving=True)
+        except (OSError, ValueError, RecursionError, Malformed):
             return None
-        good = isinstance(found, dict) and found.get("schema") == INFO_SCHEMA and isinstance(found.get("here"), list)
-        return found if good else None
+        return info if found.get("schema") == INFO_SCHEMA else None
 
-    def write_info(self, description: Mapping[str, Any]) -> None:
-        """Record what is run, ``here`` being the replicas of this host."""
+    def write_info(self, info: JobInfo) -> None:
+        """Record what is run."""
         for folder in (self.path.parent.parent.parent, self.path.parent.parent, self.path.parent, self.path):
             make_directory(folder)
         write_file(
             self.info_file,
-            json.dumps({"schema": INFO_SCHEMA, **description}, sort_keys=True) + "\n",
+            json.dumps({"schema": INFO_SCHEMA, **encode(info)}, sort_keys=True) + "\n",
             mode=0o600,
         )
 

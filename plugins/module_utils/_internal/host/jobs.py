@@ -24,7 +24,7 @@ from ..adapters.engine import Engine, EngineError
 from ..adapters.output import JobOutput, JobWriter, OutputDirectory, size_of
 from ..adapters.state import StateDirectory
 from ..adapters.suspicion import SuspicionFile
-from ..core.model.output import JobOutcome
+from ..core.model.output import JobInfo, JobOutcome, Runner
 from ..core.model.record import RUNNING
 from ..core.rules.apps import HIDDEN
 from ..core.rules.job import ENDED, LOST, STOPPED, TIMED_OUT
@@ -117,19 +117,11 @@ def start(
     known = output.read_info()
     owner = {"owner": record.owner, "shared_with": list(record.shared_with)}
     output.write_info(record.name, owner, known["ended"], known["replicas"])
-    description = {
-        "command": list(command.argv),
-        "on": dict(on),
-        "here": replicas,
-        "started": time.time(),
-        "timeout": command.timeout,
-        "boot": _boot(),
-        "runner": None,
-    }
-    job.write_info(description)
+    info = JobInfo(dict(on), tuple(command.argv), tuple(replicas), time.time(), _boot(), timeout=command.timeout)
+    job.write_info(info)
     note = SuspicionFile(str(state.root))
     runner = run_in_background(PROCESS_NAME, lambda: _run_all(job, prepared, command, note))
-    job.write_info({**description, "runner": runner})
+    job.write_info(replace(info, runner=Runner(**runner)))
 
 
 def _forget(jobs: Sequence[JobOutput], spare: int) -> None:
@@ -291,15 +283,15 @@ def is_running(job: JobOutput) -> bool:
 
 def outcomes(job: JobOutput) -> list[JobOutcome]:
     """Return the state of a job in each replica of this host."""
-    description = job.read_info()
-    if description is None:
+    info = job.read_info()
+    if info is None:
         return []
-    runner = description["runner"]
+    runner = info.runner
     # A process that starts a job immediately records what watches it, unless it is killed.
-    is_alive = start_of(runner["pid"]) == runner["start"] if runner else time.time() - description["started"] < LAG
-    watched = description["boot"] == _boot() and is_alive
+    is_alive = start_of(runner.pid) == runner.start if runner else time.time() - info.started < LAG
+    watched = info.boot == _boot() and is_alive
     found = []
-    for replica in description["here"]:
+    for replica in info.here:
         end = job.read_end(replica)
         if end is None and not watched:
             end = job.read_end(replica)  # it may have ended between the two checks

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any
 
@@ -166,11 +165,8 @@ def _read_end(end: object) -> ReplicaEnd:
 
 def _jobs(output: SessionOutput) -> dict[str, JobCopy]:
     """Return where the jobs of a session run and what they are, by id, as far as their descriptions can be read."""
-    found = {}
-    for job in output.jobs():
-        with suppress(Malformed):
-            found[job.id] = decode(JobCopy, job.read_info(), "A job", forgiving=True)
-    return found
+    jobs = {job.id: job.read_info() for job in output.jobs()}
+    return {key: JobCopy(info.on, info.command, info.here) for key, info in jobs.items() if info is not None}
 
 
 def _members(record: Record, host: str | None) -> dict[str, str]:

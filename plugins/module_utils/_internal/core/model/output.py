@@ -122,6 +122,24 @@ class JobCopy:
 
 
 @dataclass(frozen=True)
+class Runner:
+    """The process that watches a job, and when it was started."""
+
+    pid: int
+    start: int
+
+
+@dataclass(frozen=True)
+class JobInfo(JobCopy):
+    """A host's note of a job. started: in seconds since 1970. boot: of the host. runner: None until it is known."""
+
+    started: float = 0.0
+    boot: str = ""
+    runner: Optional[Runner] = None
+    timeout: float = 0
+
+
+@dataclass(frozen=True)
 class SessionCopy:
     """A host's report of a session of which it has a record or output.
 

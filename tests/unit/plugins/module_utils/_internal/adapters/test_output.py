@@ -13,6 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     OutputDirectory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import JobInfo
 
 IDS = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(5)]
 ALICE = {"owner": "alice", "shared_with": ["bob"]}
@@ -79,7 +80,7 @@ def test_no_path_is_made_of_what_is_no_id(tmp_path: Path) -> None:
 
 def test_what_a_job_writes_is_read_on_while_files_take_turns(tmp_path: Path) -> None:
     job = OutputDirectory(str(tmp_path)).session(IDS[0]).job("0123456789ab")
-    job.write_info({"here": ["main1"], "on": {"main1": "h1"}, "command": ["x"], "started": 1.0})
+    job.write_info(JobInfo({"main1": "h1"}, ("x",), ("main1",), 1.0))
     writer = JobWriter(job, "main1", 400)
     seen: list[str] = []
     position = None
@@ -99,7 +100,7 @@ def test_what_a_job_writes_is_read_on_while_files_take_turns(tmp_path: Path) -> 
 @pytest.mark.parametrize("burst", range(1, 60, 7))
 def test_a_reader_that_is_slower_than_the_files_take_turns_reads_to_the_end(burst: int, tmp_path: Path) -> None:
     job = OutputDirectory(str(tmp_path)).session(IDS[0]).job("0123456789ab")
-    job.write_info({"here": ["main1"], "on": {"main1": "h1"}, "command": ["x"], "started": 1.0})
+    job.write_info(JobInfo({"main1": "h1"}, ("x",), ("main1",), 1.0))
     writer = JobWriter(job, "main1", 400)
     position = None
     number = 0
@@ -113,7 +114,7 @@ def test_a_reader_that_is_slower_than_the_files_take_turns_reads_to_the_end(burs
 
 def test_half_a_line_of_a_job_is_read_when_it_is_whole(tmp_path: Path) -> None:
     job = OutputDirectory(str(tmp_path)).session(IDS[0]).job("0123456789ab")
-    job.write_info({"here": ["main1"], "on": {"main1": "h1"}, "command": ["x"], "started": 1.0})
+    job.write_info(JobInfo({"main1": "h1"}, ("x",), ("main1",), 1.0))
     path = job.log_file("main1", 1)
     path.write_text(f"{LINE[0]} out one\n{LINE[0]} out tw", encoding="utf-8")
     lines, position = job.read("main1", None)

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +19,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Engine,
     EngineError,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import JobOutput
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import (
+    JobOutput,
+    OutputDirectory,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import (
+    JobInfo,
+    Runner,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import jobs
 
-WATCHER = {"pid": os.getpid(), "start": start_of(os.getpid())}
+WATCHER = Runner(os.getpid(), start_of(os.getpid()) or 0)
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
@@ -28,7 +37,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip
     ("state", "status"),
     [
         ({"runner": WATCHER}, "RUNNING"),
-        ({"runner": {**WATCHER, "start": 1}}, "LOST"),
+        ({"runner": replace(WATCHER, start=1)}, "LOST"),
         ({"runner": WATCHER, "boot": "another"}, "LOST"),
         ({"runner": None}, "RUNNING"),
         ({"runner": None, "started": 0.0}, "LOST"),
@@ -36,12 +45,25 @@ BOOT = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip
 )
 def test_a_job_runs_as_long_as_it_is_watched(state: dict[str, Any], status: str, tmp_path: Path) -> None:
     job = JobOutput(tmp_path / "session" / "jobs" / "0123456789ab")
-    job.write_info({"here": ["main1"], "boot": BOOT, "started": time.time() + 3600, **state})
+    job.write_info(replace(JobInfo({}, here=("main1",), boot=BOOT, started=time.time() + 3600), **state))
     (outcome,) = jobs.outcomes(job)
     assert (outcome.status, bool(outcome.problem)) == (status, status == "LOST")
     job.write_end("main1", {"exit_code": 3, "problem": ""})
     (outcome,) = jobs.outcomes(job)
     assert (outcome.status, outcome.exit_code) == ("ENDED", 3)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"runner": {"pid": 5}}, {"runner": "x"}, {"started": "x"}, {"boot": 3}, {"here": None}, {"schema": 2}, {"on": []}],
+)
+def test_a_job_whose_description_is_damaged_is_not_known(damage: dict[str, Any], tmp_path: Path) -> None:
+    session = OutputDirectory(str(tmp_path)).session("3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa")
+    job, good = session.job("0123456789ab"), JobInfo({"main1": "h1"}, ("x",), ("main1",), 1.0, BOOT)
+    job.write_info(good)
+    assert job.read_info() == good
+    job.info_file.write_text(json.dumps({**json.loads(job.info_file.read_text()), **damage}))
+    assert ([known.id for known in session.jobs()], jobs.outcomes(job)) == ([job.id], [])
 
 
 @pytest.mark.parametrize(
@@ -78,7 +100,7 @@ def test_a_host_that_starts_nothing_becomes_suspect_and_the_command_starts_elsew
     remembered: list[str] = []
     note: Any = SimpleNamespace(remember=remembered.append)
     job = JobOutput(tmp_path / "session" / "jobs" / "0123456789ab")
-    job.write_info({"here": ["main1"], "boot": BOOT, "started": 0.0, "runner": None})
+    job.write_info(JobInfo({}, here=("main1",), boot=BOOT))
     jobs._run(job, "main1", "e1", jobs.Command(["x"], {}, "", "", timeout=0, size=1000), note)
     end = job.read_end("main1")
     assert end is not None
@@ -99,7 +121,7 @@ def test_a_command_that_is_late_or_was_asked_to_end_is_ended(
     )
     monkeypatch.setattr(jobs, "_end", lambda leader, _job_id: ended.append(leader))
     job = JobOutput(tmp_path / "session" / "jobs" / "0123456789ab")
-    job.write_info({"here": ["main1"], "boot": BOOT, "started": 0.0, "runner": None})
+    job.write_info(JobInfo({}, here=("main1",), boot=BOOT))
     job.ask_to_end(requeue=requeue)
     end = jobs._End()
     jobs._end_command(job, "e1", end, late)

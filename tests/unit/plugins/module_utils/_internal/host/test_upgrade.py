@@ -142,6 +142,14 @@ def test_all_that_a_release_left_is_read(state: StateDirectory) -> None:
     assert settings.output_days == 7, "that lies beside the state directory"
 
 
+def test_a_job_is_written_down_as_a_release_did(state: StateDirectory) -> None:
+    job = OutputDirectory(str(state.root)).session(records_of(state)["pair"].id).job("0123456789ab")
+    before, info = job.info_file.read_text(encoding="utf-8"), job.read_info()
+    assert info is not None
+    job.write_info(info)
+    assert job.info_file.read_text(encoding="utf-8") == before
+
+
 def test_a_release_finds_each_key_that_it_reads_of_an_app_without_a_token(state: StateDirectory) -> None:
     pair = state.session(records_of(state)["pair"].id)
     left = pair.read_app("page") or {}
