@@ -86,7 +86,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class ContainerLook:
-    """The container of a replica. failure: a kind of failure, empty where it did not fail. restarts: after failures."""
+    """The container of a replica. failure: a kind of failure, empty where it did not fail."""
 
     session_id: str
     session: str
