@@ -162,7 +162,7 @@ CODE: dict[str, Any] = {
 class _AtOnce:
     """A pool of threads that does all in the thread that asks."""
 
-    def __init__(self, max_workers: int) -> None:
+    def __init__(self, max_workers: int | None = None) -> None:
         """Threads are none of its business."""
 
     def __enter__(self) -> _AtOnce:
@@ -171,11 +171,11 @@ class _AtOnce:
     def __exit__(self, *_error: object) -> None:
         """Nothing is left to wait for."""
 
-    def submit(self, function: Callable[[], Any]) -> Future[Any]:
+    def submit(self, function: Callable[..., Any], *given: object) -> Future[Any]:
         """Do it."""
         done: Future[Any] = Future()
         try:
-            done.set_result(function())
+            done.set_result(function(*given))
         except Exception as error:
             done.set_exception(error)
         return done
