@@ -388,7 +388,7 @@ class Engine:
         return found
 
     def options_of(self, container: str) -> Any:
-        """Return the same as it is, to be compared with what was asked for at its creation."""
+        """Return the description in the engine's form, to be compared with the request that created the container."""
         return self._find(f"inspect the container {container}", f"/containers/{in_path(container)}/json")
 
     def pid_of(self, container: str) -> int:

@@ -146,8 +146,8 @@ class Inspected(NamedTuple):
 
     pid: its first process on the host, 0 if it does not run. runs: also while it is paused. exit_code: of a container
     that was never started 0 as well. interval: nanoseconds between two checks of its health, 0 for the engine's own.
-    init: whether Docker's init runs before its program. hosts_file, hostname_file, resolver_file: of the
-    engine, for its ``/etc``. layer, merged: where it writes, and what it sees, empty if the engine does not report it.
+    init: whether Docker's init runs before its program. hosts_file, hostname_file, resolver_file: of the engine, for
+    its ``/etc``. layer, merged: where it writes, and what it sees, empty if the engine does not report it.
     image_volumes: path in the container and on the host of each volume that only its image asked for.
     """
 
