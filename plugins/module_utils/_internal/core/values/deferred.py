@@ -61,7 +61,7 @@ def complete(kind: type) -> None:
                 # taken from a derived class without fields of its own.
                 dataclasses.dataclass(init=False, **options)(one)
                 own = {"__annotations__": {}, "__doc__": "Unseen.", "__qualname__": one.__qualname__}
-                derived = type(one.__name__, (one,), own)
+                derived: Any = type(one.__name__, (one,), own)
                 dataclasses.dataclass(eq=False, repr=False, frozen=options["frozen"])(derived)
                 setattr(one, "__init__", derived.__init__)  # noqa: B010 - mypy takes it for an error
                 del _WAITING[one]
