@@ -211,6 +211,7 @@ class Host(Images, Jobs):
         self.rules: dict[str, str] = {}
         self.uses_nftables = lambda: False
         self.images: dict[str, str] = {"busybox:latest": IMAGE, IMAGE: IMAGE}
+        self.configurations: dict[str, str] = {}
         self.registry: dict[str, str] = {}
         self.servers: dict[int, Server] = {}
         self.commands: dict[str, Command] = {}
@@ -337,6 +338,7 @@ class Host(Images, Jobs):
         return facts(
             held=[held for held in ledger.read().values() if held.claim.replicas or held.claim.amends],
             number=self.number,
+            engine={"architecture": "x86_64", "limits_swap": True, "image_store": self.store},
             capacity={"cpus": self.cpus, "memory": 8 << 30},
             containers=containers,
             objects=objects,

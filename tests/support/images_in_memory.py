@@ -52,20 +52,42 @@ class Server:
 
 
 class Images:
-    """The part of a host that has images. images: their ids by each name, those of a registry's digests included."""
+    """The part of a host that has images. images: their ids by each name, those of a registry's digests included.
 
+    store: its kind. In the classic one, the id is the digest of the configuration, else that of the manifest, which has
+    the configuration's digest by `configurations`.
+    """
+
+    store = "docker"
+    name: str
     images: dict[str, str]
+    configurations: dict[str, str]
     registry: dict[str, str]
     servers: dict[int, Server]
 
     def info(self) -> EngineInfo:
         return read_info({"Architecture": "x86_64"}, "1.45")
 
+    def configuration_of(self, image: str) -> str:
+        """Return what an image is in any store."""
+        return self.configurations.get(image, image)
+
+    def add_image(self, configuration: str, manifest: str = "") -> str:
+        """Add an image and return its id. manifest: its digest, if it came with one."""
+        image = configuration
+        if self.store == "containerd":
+            image = manifest or digest_of(f"manifest of {configuration}, made on {self.name}")
+        self.configurations[image] = configuration
+        self.images[image] = image
+        return image
+
     def inspect_image(self, name: str) -> Image | None:
         image = self.images.get(name if ":" in name else f"{name}:latest")
         digests = [known for known, its_id in self.images.items() if its_id == image and "@" in known]
-        found = {"Id": image, "Architecture": "amd64", "RepoDigests": digests}
-        return None if image is None else read_image(found)
+        if image is None:
+            return None
+        layers = {"Layers": [self.configuration_of(image)]}
+        return read_image({"Id": image, "Architecture": "amd64", "RepoDigests": digests, "RootFS": layers})
 
     def image_names(self) -> dict[str, str]:
         return {name: image for name, image in self.images.items() if "@" not in name}
@@ -81,22 +103,21 @@ class Images:
         digest = name.partition("@")[2]
         if digest not in self.registry.values():
             raise ImageDenied(f"The registry has no {name}.")
-        image = digest_of(digest)
-        self.images.update({image: image, name: image})
+        self.images[name] = self.add_image(digest_of(digest), digest)
         return 1
 
     def load_images(self, archive: Iterable[bytes]) -> list[str]:
-        image = b"".join(archive).decode()
+        configuration, _blank, manifest = b"".join(archive).decode().partition(" ")
         rest()
-        self.images[image] = image
-        return [image]
+        return [self.add_image(configuration, manifest)]
 
     def save_image(self, image: str) -> Iterator[bytes]:
         if image not in self.images:
             raise EngineError(f"Docker Engine has no image {image}.")
-        for place in range(0, len(image), 40):
+        archive = f"{self.configuration_of(image)} {image}" if self.store == "containerd" else image
+        for place in range(0, len(archive), 40):
             rest()
-            yield image[place : place + 40].encode()
+            yield archive[place : place + 40].encode()
 
     def tag_image(self, image: str, repository: str, tag: str) -> None:
         rest()

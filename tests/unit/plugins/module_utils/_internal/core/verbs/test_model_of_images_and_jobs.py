@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from ansible_collections.cluster_compute.session.tests.support.core.verbs.group 
     request,
 )
 from ansible_collections.cluster_compute.session.tests.support.hosts_in_memory import DEADLINE, LEASE, World, in_memory
-from ansible_collections.cluster_compute.session.tests.support.images_in_memory import digest_of
+from ansible_collections.cluster_compute.session.tests.support.images_in_memory import Images, digest_of
 from ansible_collections.cluster_compute.session.tests.support.small_steps import Killed
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -41,8 +42,10 @@ EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "50"))
 class Group(World):
     """Hosts that have to get the images of their sessions, and what has to hold of those and of jobs."""
 
-    def __init__(self, root: Path, **given: Any) -> None:
+    def __init__(self, root: Path, stores: Sequence[str] = (), **given: Any) -> None:
         super().__init__(root, **given)
+        for host, store in zip(self.hosts.values(), stores):
+            host.store = store
         self.publish("demo")
         self.give("h2", "tool:2")
         root.mkdir(exist_ok=True)
@@ -56,8 +59,9 @@ class Group(World):
 
     def give(self, host: str, name: str) -> None:
         """Load an image by hand on a host."""
-        image = digest_of(name)
-        self.hosts[host].images.update({name: image, image: image})
+        image = self.hosts[host].images[name] = self.hosts[host].add_image(digest_of(name))
+        if self.hosts[host].store == "containerd":  # it has a digest of whatever is loaded
+            self.hosts[host].images[f"{name.partition(':')[0]}@{image}"] = image
 
     def works(self, job: str) -> set[str]:
         """Return the hosts on which something of a job runs."""
@@ -132,7 +136,8 @@ class Group(World):
         found: dict[str, set[str]] = {}
         for host in self.hosts.values():
             for container in host.containers.values():
-                found.setdefault(container.labels.session_id, set()).add(container.image)
+                image = host.configuration_of(container.image)
+                found.setdefault(container.labels.session_id, set()).add(image)
         assert [images for images in found.values() if len(images) > 1] == []
 
     def end(self) -> None:
@@ -193,6 +198,7 @@ REQUESTS = st.builds(
     st.booleans(),
     st.booleans(),
 )
+STORES = st.sampled_from(["docker", "docker", "containerd"])
 MOMENTS = st.integers(1, 20)
 OR_NONE = st.one_of(st.none(), MOMENTS)
 OF_ASH = st.sampled_from(["ash", "ash", "birch"])
@@ -232,13 +238,15 @@ ACTS = st.one_of(
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(acts=st.lists(ACTS, min_size=1, max_size=6))
-@example(acts=[("launch", wanted(size=3), 7), ("run", "repair", None)])  # it finishes a change that was stopped
+@given(acts=st.lists(ACTS, min_size=1, max_size=6), stores=st.tuples(*[STORES] * len(HOSTS)))
+@example(  # it finishes a change that was stopped
+    acts=[("launch", wanted(size=3), 7), ("run", "repair", None)], stores=("docker",) * 3
+)
 def test_whatever_is_stopped_or_overtaken_images_stay_and_jobs_end_with_their_session(
-    patched: list[World], acts: list[Any]
+    patched: list[World], acts: list[Any], stores: tuple[str, ...]
 ) -> None:
     root = Path(tempfile.mkdtemp(prefix="cluster-compute-model-"))
-    group = Group(root)
+    group = Group(root, stores)
     patched.append(group)
     try:
         group.act("launch", wanted(size=2))
@@ -279,6 +287,34 @@ def test_a_launch_that_is_stopped_while_images_come_is_taken_up_by_the_next(
         group.check_images()
         group.end()
     assert stop > {"demo": 14, "tool:2": 18, "boxed:1": 18}[image]
+
+
+@pytest.mark.parametrize("policy", ["missing", "never"])
+@pytest.mark.parametrize("stores", list(itertools.product(["docker", "containerd"], repeat=3)))
+def test_hosts_of_any_stores_give_each_other_what_one_of_them_has_and_ask_no_registry(
+    make: Callable[..., Group], monkeypatch: pytest.MonkeyPatch, stores: tuple[str, ...], policy: str
+) -> None:
+    def ask(_host: Images, name: str, _login: object) -> str:
+        raise AssertionError(f"a registry is asked for {name}")
+
+    monkeypatch.setattr(Images, "resolve_image", ask)
+    monkeypatch.setattr(Images, "pull_image", ask)
+    group = make(stores=stores)
+    group.give("h1", "own:1")
+    first = wanted(image="own:1", size=3, image_pull=policy)
+    assert group.launch(first)["outcome"]["status"] == RUNNING
+    group.check_images()
+    # By that name each host has it by an id of its own now, and all have the same image.
+    assert group.launch(wanted("birch", "own:1", size=3, image_pull=policy))["outcome"]["status"] == RUNNING
+    group.check_images()
+    # After the loss of image and replicas the launch brings it back.
+    lost = group.hosts["h2"]
+    lost.containers.clear()
+    lost.images = {name: image for name, image in lost.images.items() if name.startswith("busybox")}
+    assert group.launch(first)["outcome"]["status"] == RUNNING
+    assert len(lost.containers) == 1
+    group.check_images()
+    group.end()
 
 
 @pytest.mark.parametrize("kind", ["launch", "give", "lose"])
