@@ -538,7 +538,7 @@ _Found = tuple[str, Link]
 
 
 def _wanted(wanted: str, found: Sequence[_Found]) -> _Found:
-    with contextlib.suppress(ValueError):  # it is no address, or has a prefix length
+    with contextlib.suppress(ValueError):  # text that is not an address, or one with a prefix length
         meant = ipaddress.ip_address(wanted)
         for address, link in found:
             if ipaddress.ip_address(address) == meant:
