@@ -63,5 +63,5 @@ def complete(kind: type) -> None:
                 own = {"__annotations__": {}, "__doc__": "Unseen.", "__qualname__": one.__qualname__}
                 derived: Any = type(one.__name__, (one,), own)
                 dataclasses.dataclass(eq=False, repr=False, frozen=options["frozen"])(derived)
-                setattr(one, "__init__", derived.__init__)  # noqa: B010 - mypy takes it for an error
+                setattr(one, "__init__", vars(derived)["__init__"])  # noqa: B010 - mypy rejects an assignment
                 del _WAITING[one]
