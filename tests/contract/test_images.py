@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +19,9 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import image_stream
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.images import take_in
 from ansible_collections.cluster_compute.session.tests.support.contract.modules import run
-from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, output_of
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, output_of, until
 from ansible_collections.cluster_compute.session.tests.support.contract.registry import having, refusing
 
 pytestmark = pytest.mark.both_engines
@@ -217,6 +220,63 @@ def test_a_transfer_from_another_store_is_known_by_its_content(images: dict[str,
     finally:
         for name in engine.image_names().keys() - images.keys():
             engine.remove_image(name)
+
+
+@pytest.fixture
+def second(engine: Engine) -> Iterator[Engine]:
+    """Run a second engine here, which keeps images in the store of containerd if it knows that one."""
+    place = Path("/run/second-engine")
+    has_both = engine.api_version >= (1, 44)
+    place.mkdir()
+    settings, path = place / "daemon.json", str(place / "docker.sock")
+    settings.write_text(json.dumps({"features": {"containerd-snapshotter": True}}), encoding="utf-8")
+    options = {
+        "config-file": settings,
+        "data-root": place / "data",
+        "exec-root": place / "exec",
+        "pidfile": place / "pid",
+        "host": f"unix://{path}",
+        "storage-driver": "native" if has_both else "vfs",
+        "bridge": "none",
+        "iptables": "false",
+    }
+    # In a network of its own, as it would take away the bridge of the host's engine.
+    argv = ["unshare", "--net", "dockerd", *(f"--{name}={value}" for name, value in options.items())]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert until(lambda: answers_at(path), 60)
+            made = Engine.connect(path=path)
+            assert made.info().image_store == ("containerd" if has_both else "docker")
+            yield made
+        finally:
+            process.terminate()
+    shutil.rmtree(place)
+
+
+def answers_at(path: str) -> bool:
+    """Tell whether an engine answers behind a socket."""
+    try:
+        return Engine.connect(path=path).api_version != (0, 0)
+    except SessionError:
+        return False
+
+
+def test_an_image_goes_to_the_store_of_another_engine_and_back(
+    images: dict[str, str], engine: Engine, second: Engine
+) -> None:
+    """In the other kind of store its id is another one, and its content is the same."""
+    own = engine.inspect_image(BUSYBOX)
+    assert own is not None
+    there = take_in(second, engine.save_image(own.id), own.id, NAME, [], own.content)
+    found = second.inspect_image(NAME)
+    assert found is not None
+    assert (found.id, found.content) == (there, own.content)
+    assert (there != own.id) == (second.info().image_store != engine.info().image_store)
+    try:
+        assert take_in(engine, second.save_image(there), there, NAME, [], own.content) == own.id
+        assert image_id(engine, NAME) == own.id
+    finally:
+        engine.remove_image(NAME)
 
 
 def test_what_cannot_be_served_is_told(images: dict[str, str], engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
