@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import check_rrule
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 
 DOCUMENTATION = r"""
@@ -46,6 +45,10 @@ _value:
 
 def awx_rrule(rule: str, name: str = "rrule") -> str:
     """Return *rule*. Raises AnsibleFilterError with everything that is wrong with it."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import (
+        check_rrule,  # Ansible loads all filters for one
+    )
+
     problems = check_rrule(rule, name)
     if problems:
         raise AnsibleFilterError(f"The schedule cannot be used; nothing was sent.\n{InvalidInput(problems)}")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import make_survey
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 
 DOCUMENTATION = r"""
@@ -91,6 +90,10 @@ def awx_survey(
     limits: Sequence[object] = (),
 ) -> dict[str, Any]:
     """Return the survey. Raises AnsibleFilterError with everything that is wrong with it."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import (
+        make_survey,  # Ansible loads all filters for one
+    )
+
     try:
         return make_survey(name, description, entries, choices or {}, defaults or {}, questions, limits)
     except InvalidInput as error:

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.preview import preview
-
 DOCUMENTATION = r"""
 name: plan_preview
 short_description: Return as data what a launch in check mode would have done
@@ -45,6 +42,10 @@ _value:
 
 def plan_preview(state: Mapping[str, Any]) -> Any:
     """Return what the launch with the last state *state* would have done."""
+    # Ansible loads all filters for one.
+    from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+    from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.preview import preview
+
     return encode(preview(state, state["outcome"]["report"], state["done"]))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.preview import common
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import (
     format_cpus,
@@ -112,6 +111,10 @@ def _images(replicas: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _variables(replicas: list[Mapping[str, Any]]) -> list[str]:
+    from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.preview import (
+        common,  # Ansible loads all filters for one
+    )
+
     shared = common([replica["environment"] for replica in replicas])
     lines = ["", "Variables of every replica:", *(f"  {name}={value}" for name, value in sorted(shared.items()))]
     for replica in replicas[:SHOWN] if len(replicas) > 1 else ():

@@ -10,9 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import (
-    resource_groups as find,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 
 DOCUMENTATION = r"""
@@ -49,6 +46,11 @@ _value:
 
 def resource_groups(groups: Mapping[str, Sequence[str]], within: str = "cluster_compute_hosts") -> list[str]:
     """Return the groups. Raises AnsibleFilterError if there are no hosts for sessions."""
+    # Ansible loads all filters for one.
+    from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import (
+        resource_groups as find,
+    )
+
     try:
         return find(groups, within)
     except InvalidInput as error:

@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
-
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import render
 
 DOCUMENTATION = r"""
 name: status_page
@@ -48,9 +46,18 @@ _value:
 """
 
 
+def status_page(overview: Mapping[str, Any], measured: str = "") -> str:
+    """Return the page."""
+    from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import (
+        render,  # Ansible loads all filters for one
+    )
+
+    return render(overview, measured)
+
+
 class FilterModule:
     """Ansible's way to find the filter."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by name."""
-        return {"status_page": render}
+        return {"status_page": status_page}

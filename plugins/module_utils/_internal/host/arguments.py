@@ -14,7 +14,7 @@ from dataclasses import MISSING, Field
 from typing import Any, Union, get_args, get_origin
 
 from ..core.model.call.base import Call, fields_of, is_required
-from ..core.model.calls import CALLS, kinds_of
+from ..core.model.calls import kinds_of
 from ..core.model.decode import encode
 
 Option = dict[str, Any]
@@ -80,7 +80,3 @@ def arguments_of_module(call: str) -> dict[str, Any]:
     arguments = {"argument_spec": spec, "supports_check_mode": all(kind.has_check_mode for kind in kinds)}
     needs = list(_needs(kinds, everywhere))
     return {**arguments, "required_if": needs} if needs else arguments
-
-
-ARGUMENTS: dict[str, dict[str, Any]] = {call: arguments_of_module(call) for call, _state in CALLS}
-"""By call: the arguments of AnsibleModule, which Ansible's argument check also accepts."""
