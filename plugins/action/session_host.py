@@ -50,9 +50,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     CoreError,
     spoken,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import (
-    arguments_of_module,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.entry_point import (
     ABSENT,
     DAMAGED,
@@ -226,7 +224,7 @@ class ActionModule(ActionBase):
         """Return the result of the call. Raises AnsibleConnectionFailure if the host stays unreachable."""
         super().run(tmp, task_vars)
         call = self._task.action.rpartition(".")[2]
-        declared = arguments_of_module(call)
+        declared = ARGUMENTS[call]
         if self._task.check_mode and not declared["supports_check_mode"]:
             return {"skipped": True, "msg": f"{call} cannot report what it would do, so check mode skips it."}
         if self.asks:  # a verb's arguments are plain

@@ -28,9 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.disk import MOST_WORK
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot, disk, program, timer
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import (
-    arguments_of_module,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.tests.support.contract.dead_filesystem import dead
 from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     HERE,
@@ -68,7 +66,7 @@ def ask(host: Host) -> Iterator[Asked]:
     """Return what calls this host as a controller does."""
 
     def call(name: str, check_mode: bool = False, **given: Any) -> dict[str, Any]:
-        defaults = {key: option.get("default") for key, option in arguments_of_module(name)["argument_spec"].items()}
+        defaults = {key: option.get("default") for key, option in ARGUMENTS[name]["argument_spec"].items()}
         place = {"state_directory": str(host.state.root)} if "state_directory" in defaults else {}
         given = json.loads(json.dumps({**defaults, **place, **given}))
         return dict(program.run_bounded(name, given, check_mode))

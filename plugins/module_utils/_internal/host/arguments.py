@@ -9,12 +9,12 @@ The controller checks them, for the module of the same name or for a verb.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field
 from typing import Any, Union, get_args, get_origin
 
 from ..core.model.call.base import Call, fields_of, is_required
-from ..core.model.calls import kinds_of
+from ..core.model.calls import CALLS, kinds_of
 from ..core.model.decode import encode
 
 Option = dict[str, Any]
@@ -80,3 +80,24 @@ def arguments_of_module(call: str) -> dict[str, Any]:
     arguments = {"argument_spec": spec, "supports_check_mode": all(kind.has_check_mode for kind in kinds)}
     needs = list(_needs(kinds, everywhere))
     return {**arguments, "required_if": needs} if needs else arguments
+
+
+class _Arguments(Mapping[str, dict[str, Any]]):
+    """The arguments by call, made when they are asked for."""
+
+    _calls = tuple(dict.fromkeys(call for call, _state in CALLS))
+
+    def __getitem__(self, call: str) -> dict[str, Any]:
+        if call not in self._calls:
+            raise KeyError(call)
+        return arguments_of_module(call)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._calls)
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+
+ARGUMENTS = _Arguments()
+"""By call: the arguments of AnsibleModule, which Ansible's argument check also accepts."""

@@ -20,12 +20,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import CALLS, kinds_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import kinds_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import calls_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import boot_install
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import (
-    arguments_of_module,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.entry_point import (
     ABSENT,
     DAMAGED,
@@ -58,9 +56,7 @@ def program(sent: Program, tmp_path: Path) -> Program:
 
 
 def known(tmp_path: Path, check_mode: bool = False) -> bytes:
-    arguments = {
-        name: option.get("default") for name, option in arguments_of_module("session_output")["argument_spec"].items()
-    }
+    arguments = {name: option.get("default") for name, option in ARGUMENTS["session_output"]["argument_spec"].items()}
     given = {"state": "known", "session_name": "train", "state_directory": str(tmp_path / "state")}
     return host_program.question("session_output", {**arguments, **given}, check_mode)
 
@@ -119,9 +115,7 @@ def test_the_program_that_runs_at_boot_is_made_of_the_same_sources(program: Prog
     run(program, known(tmp_path), sources=True)
     path = tmp_path / "lib" / "host.pyz"
     elsewhere = str(tmp_path / "elsewhere")
-    arguments = {
-        name: option.get("default") for name, option in arguments_of_module("host_boot")["argument_spec"].items()
-    }
+    arguments = {name: option.get("default") for name, option in ARGUMENTS["host_boot"]["argument_spec"].items()}
     given = {**arguments, "path": str(path), "state_directory": elsewhere, "output_size": "4k"}
     answer = answer_in(run(program, host_program.question("host_boot", given, False)))
     assert answer is not None
@@ -236,7 +230,7 @@ def test_one_run_of_ansible_makes_the_archive_once_and_only_for_a_host_that_lack
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("call", sorted({call for call, _state in CALLS}))
+@pytest.mark.parametrize("call", sorted(ARGUMENTS))
 def test_every_call_has_its_code(call: str) -> None:
     code: Any = import_module(
         f"ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls.{call}"
@@ -266,12 +260,12 @@ def test_the_answer_is_found_in_what_a_host_writes(output: str, wanted: Any) -> 
     assert answer_in(output) == wanted
 
 
-@pytest.mark.parametrize("call", sorted({call for call, state in CALLS if state}))
+@pytest.mark.parametrize("call", sorted(name for name, known in ARGUMENTS.items() if "state" in known["argument_spec"]))
 def test_every_state_that_can_be_asked_for_is_one(call: str) -> None:
     code: Any = import_module(
         f"ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls.{call}"
     )
-    choices = arguments_of_module(call)["argument_spec"]["state"]["choices"]
+    choices = ARGUMENTS[call]["argument_spec"]["state"]["choices"]
     assert choices == [kind.state for kind in code.STATES]
 
 
