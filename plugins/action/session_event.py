@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import (
     DrainAnswer,
     read_answers,
@@ -18,54 +18,40 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     UNDRAIN,
     drained,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
-    InvalidInput,
-    spoken,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import spoken
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.events import (
     EVENT,
     handed_on,
     read_receiver,
     send,
 )
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """The action behind the module session_event."""
 
-    _requires_connection = False
-    _supports_check_mode = True
+    OPTIONS: ClassVar[Mapping[str, object]] = {
+        "verb": {"type": "str", "required": True, "choices": [DRAIN, UNDRAIN]},
+        "answers": {"type": "dict"},
+        "wait_seconds": {"type": "int", "default": 0},
+        "failures": {"type": "list", "elements": "str", "default": []},
+    }
+    reads_all_hosts = True
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def answer(self, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Mapping[str, object]:
         """Send the event and return why the verb failed, if it did. Fails if the receiver is not valid."""
-        super().run(tmp, task_vars)
-        task_vars = task_vars or {}
-        refused = refusal(self._task, task_vars)
-        if refused is not None:
-            return {"failed": True, "msg": refused}
         checks = bool(self._task.check_mode)
-        _result, arguments = self.validate_argument_spec(
-            {
-                "verb": {"type": "str", "required": True, "choices": [DRAIN, UNDRAIN]},
-                "answers": {"type": "dict"},
-                "wait_seconds": {"type": "int", "default": 0},
-                "failures": {"type": "list", "elements": "str", "default": []},
-            }
-        )
-        try:
-            receiver = read_receiver(task_vars, reader(self._templar))
-        except InvalidInput as error:
-            return {"failed": True, "msg": str(error)}
+        receiver = read_receiver(variables, reader(self._templar))
         if arguments["answers"] is None:
-            return {"changed": False, "failures": []}
+            return {"failures": []}
         answers = read_answers(DrainAnswer, arguments["answers"])
         wait_seconds = 0 if checks else arguments["wait_seconds"]  # no host waits in check mode
         event, failures = drained(arguments["verb"], answers, wait_seconds, arguments["failures"])
-        result = {"changed": False, "failures": spoken(failures)}
+        result = {"failures": spoken(failures)}
         if checks:
             return result
         if receiver is not None:
-            send(receiver, event, task_vars, reader(self._templar))
+            send(receiver, event, variables, reader(self._templar))
         return {**result, **handed_on({EVENT: event})}

@@ -195,7 +195,7 @@ class _Question:
     shows_health: bool
 
     @classmethod
-    def of(cls, call: str, arguments: dict[str, Any], check_mode: bool) -> _Question:
+    def of(cls, call: str, arguments: Mapping[str, Any], check_mode: bool) -> _Question:
         """Return a call with checked arguments."""
         is_trusted = call == "host_suspect" and not arguments.get("reason")
         has_started = call == "session_host" and arguments.get("state") == "started"
@@ -371,7 +371,7 @@ class ActionModule(ActionBase):
         result = {"failed": True, "rc": done.rc, "module_stdout": done.stdout, "module_stderr": done.stderr}
         return {**result, "msg": of_broken_module(result, call) or f"The call {call} ended without an answer."}
 
-    def _python(self, task_vars: dict[str, Any]) -> str:
+    def _python(self, task_vars: Mapping[str, Any]) -> str:
         """Return what starts Python on the host, for its shell."""
         others = task_vars.get("ansible_delegated_vars") or {}
         known = others.get(self._task.delegate_to, task_vars) if self._task.delegate_to else task_vars

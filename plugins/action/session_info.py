@@ -6,47 +6,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import EVERYBODY
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """The action behind the module session_info."""
 
-    _requires_connection = False
-    _supports_check_mode = True
+    OPTIONS: ClassVar[Mapping[str, object]] = {
+        "hosts": {"type": "dict", "required": True},
+        "resource_group": {"type": "str", "default": DEFAULT_GROUP},
+        "session_name": {"type": "str", "default": ""},
+        "for_everybody": {"type": "bool", "default": False},
+    }
+    REFUSED = "Nothing can be said of the sessions."
+    reads_all_hosts = True
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def answer(self, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Mapping[str, object]:
         """Return the overview, of all sessions or of one."""
-        super().run(tmp, task_vars)
-        task_vars = task_vars or {}
-        refused = refusal(self._task, task_vars)
-        if refused is not None:
-            return {"failed": True, "msg": refused}
-        _result, arguments = self.validate_argument_spec(
-            {
-                "hosts": {"type": "dict", "required": True},
-                "resource_group": {"type": "str", "default": DEFAULT_GROUP},
-                "session_name": {"type": "str", "default": ""},
-                "for_everybody": {"type": "bool", "default": False},
-            }
-        )
-        hostvars = PlainHosts(task_vars["hostvars"])
-        own = hostvars[task_vars["inventory_hostname"]]
-        try:
-            asker = EVERYBODY if arguments["for_everybody"] else read_asker(task_vars, reader(self._templar))
-            groups = task_vars.get("groups") or {}
-            found = read_overview(arguments["resource_group"], arguments["hosts"], hostvars, own, groups, asker)
-        except CoreError as error:
-            return {"failed": True, "msg": f"Nothing can be said of the sessions.\n{error}"}
+        hostvars = PlainHosts(variables["hostvars"])
+        own = hostvars[variables["inventory_hostname"]]
+        asker = EVERYBODY if arguments["for_everybody"] else read_asker(variables, reader(self._templar))
+        groups = variables.get("groups") or {}
+        found = read_overview(arguments["resource_group"], arguments["hosts"], hostvars, own, groups, asker)
         name = arguments["session_name"]
-        return {"changed": False, "overview": encode(found.only(name) if name else found)}
+        return {"overview": encode(found.only(name) if name else found)}

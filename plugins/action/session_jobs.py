@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.output import JobRequest
@@ -17,34 +17,25 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.near_misses import (
     slips_of_prefix,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
-    CoreError,
-    InvalidInput,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import job
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 
 PREFIX = "job_"
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """The action behind the module session_jobs."""
 
-    _requires_connection = False
-    _supports_check_mode = True
+    REFUSED = job.REFUSED
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def answer(self, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Mapping[str, object]:
         """Return the request. Fails with everything that is wrong with it."""
-        super().run(tmp, task_vars)
-        self.validate_argument_spec({})
-        try:
-            _group, variables = group_variables(PREFIX, task_vars or {}, reader(self._templar))
-            slips = slips_of_prefix(load_extra_vars(self._loader), PREFIX, [field.name for field in fields(JobRequest)])
-            if slips:
-                raise InvalidInput(slips)
-            request = parse_job_request(variables)
-        except CoreError as error:
-            return {"failed": True, "msg": f"{job.REFUSED}\n{error}"}
+        _group, own = group_variables(PREFIX, variables, reader(self._templar))
+        slips = slips_of_prefix(load_extra_vars(self._loader), PREFIX, [field.name for field in fields(JobRequest)])
+        if slips:
+            raise InvalidInput(slips)
         # The values of env are secret, and the step that starts the job reads them itself.
-        return {"changed": False, "request": encode(replace(request, env={}))}
+        return {"request": encode(replace(parse_job_request(own), env={}))}

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import (
     FactsAnswer,
@@ -24,53 +24,39 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     find_login,
     login_address,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
-    CoreError,
-    InvalidInput,
-)
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.lockstep import refusal
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """The action behind the module session_login."""
 
-    _requires_connection = False
-    _supports_check_mode = True
+    OPTIONS: ClassVar[Mapping[str, object]] = {
+        "hosts": {"type": "dict", "required": True},
+        "session_name": {"type": "str", "required": True},
+        "resource_group": {"type": "str", "required": True},
+        "directory": {"type": "str", "required": True},
+        "identity_file": {"type": "str", "default": ""},
+    }
+    REFUSED = "There is no way in."
+    reads_all_hosts = True
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def answer(self, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Mapping[str, object]:
         """Return the two files and how to use them. Fails for a session to which no user can log in."""
-        super().run(tmp, task_vars)
-        task_vars = task_vars or {}
-        refused = refusal(self._task, task_vars)
-        if refused is not None:
-            return {"failed": True, "msg": refused}
-        _result, arguments = self.validate_argument_spec(
-            {
-                "hosts": {"type": "dict", "required": True},
-                "session_name": {"type": "str", "required": True},
-                "resource_group": {"type": "str", "required": True},
-                "directory": {"type": "str", "required": True},
-                "identity_file": {"type": "str", "default": ""},
-            }
-        )
-        hostvars = PlainHosts(task_vars["hostvars"])
+        hostvars = PlainHosts(variables["hostvars"])
         directory = os.path.abspath(os.path.expanduser(arguments["directory"]))
-        try:
-            asker = read_asker(task_vars, reader(self._templar))
-            group = GroupFacts.read(read_answers(FactsAnswer, arguments["hosts"]), hostvars)
-            login = find_login(group, arguments["session_name"], arguments["resource_group"], asker)
-            main_host = login.plan.replicas[0].host
-            address = login_address(hostvars[main_host], main_host)
-            check_directory(directory, *_contents(directory))
-            identity_file = arguments["identity_file"]
-            files = client_files(login.plan, login.public_keys, login.users, address, directory, identity_file)
-        except CoreError as error:
-            return {"failed": True, "msg": f"There is no way in.\n{error}"}
+        asker = read_asker(variables, reader(self._templar))
+        group = GroupFacts.read(read_answers(FactsAnswer, arguments["hosts"]), hostvars)
+        login = find_login(group, arguments["session_name"], arguments["resource_group"], asker)
+        main_host = login.plan.replicas[0].host
+        address = login_address(hostvars[main_host], main_host)
+        check_directory(directory, *_contents(directory))
+        identity_file = arguments["identity_file"]
+        files = client_files(login.plan, login.public_keys, login.users, address, directory, identity_file)
         configuration = os.path.join(directory, CONFIGURATION)
         return {
-            "changed": False,
             "directory": directory,
             "files": files,
             "session_id": login.plan.session.id,

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, ClassVar
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.answers import (
@@ -35,11 +34,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     speaker,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
-    CoreError,
     InvalidInput,
     spoken,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import logs
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.owner_files import write_for_owner
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
@@ -47,25 +46,19 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_va
 PREFIX = "logs_"
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """The action behind the module session_logs."""
 
-    _requires_connection = False
-    _supports_check_mode = True
+    OPTIONS: ClassVar[Mapping[str, object]] = {
+        "state": {"type": "str", "choices": ["checked", "shown"], "required": True}
+    }
+    REFUSED = logs.REFUSED
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def answer(self, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Mapping[str, object]:
         """Return the request, or show what hosts have read."""
-        super().run(tmp, task_vars)
-        task_vars = task_vars or {}
-        _result, arguments = self.validate_argument_spec(
-            {"state": {"type": "str", "choices": ["checked", "shown"], "required": True}}
-        )
-        try:
-            if arguments["state"] == "checked":
-                return {"changed": False, "request": encode(self._checked(task_vars))}
-            return self._shown(read_state(LogsState, task_vars["logs_state"]), task_vars["hostvars"])
-        except CoreError as error:
-            return {"failed": True, "msg": f"{logs.REFUSED}\n{error}"}
+        if arguments["state"] == "checked":
+            return {"request": encode(self._checked(variables))}
+        return self._shown(read_state(LogsState, variables["logs_state"]), variables["hostvars"])
 
     def _checked(self, task_vars: Mapping[str, Any]) -> LogsRequest:
         _group, variables = group_variables(PREFIX, task_vars, reader(self._templar))
@@ -74,7 +67,7 @@ class ActionModule(ActionBase):
             raise InvalidInput(slips)
         return parse_logs_request(variables)
 
-    def _shown(self, state: LogsState, hostvars: Any) -> dict[str, Any]:
+    def _shown(self, state: LogsState, hostvars: Any) -> Mapping[str, object]:
         request = state.request
         results = {host: hostvars.raw_get(host).get("logs_answer") or {} for host in state.hosts}
         answers = read_answers(OutputAnswer, results).values()

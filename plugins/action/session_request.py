@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import PREFIX
@@ -25,12 +24,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     near_misses,
     slips_of_roles,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
-    CoreError,
-    InvalidInput,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.parse import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.launch import launch_request
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     group_variables,
@@ -51,53 +48,34 @@ OF_SITE = (
 """The user's variables that also apply to the session of a playbook with its own request."""
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """The action behind the module session_request."""
 
-    _requires_connection = False
-    _supports_check_mode = True
+    OPTIONS: ClassVar[Mapping[str, object]] = {
+        "only": {"type": "str", "choices": ["launch", "name", "group"], "default": "launch"},
+        "own": {"type": "dict"},
+    }
+    REFUSED = "The request cannot be used; no host was touched."
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def answer(self, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Mapping[str, object]:
         """Return the parts of the request that other steps need. Fails with everything that is wrong with it."""
-        super().run(tmp, task_vars)
-        task_vars = task_vars or {}
-        _result, arguments = self.validate_argument_spec(
-            {
-                "only": {"type": "str", "choices": ["launch", "name", "group"], "default": "launch"},
-                "own": {"type": "dict"},
-            }
-        )
-        try:
-            group, variables = group_variables(PREFIX, task_vars, reader(self._templar))
-            warnings = self._refuse_near_misses(variables, arguments)
-            found = {"changed": False, "resource_group": group, **({"warnings": warnings} if warnings else {})}
-            if arguments["own"]:
-                variables = {**{name: variables[name] for name in OF_SITE if name in variables}, **arguments["own"]}
-            if arguments["only"] == "group" and not is_given(variables.get("session_name")):
-                owner = read_asker(task_vars, reader(self._templar)).name
-                return {**found, "session_name": "", "owner": owner}
-            if arguments["only"] != "launch":
-                return {**found, "session_name": session_name(variables)}
-            request = parse_request(variables)
-            _group, site = group_variables(ADMINS, task_vars, reader(self._templar))
-            asker = read_asker({**task_vars, **site}, reader(self._templar))
-            _group, shared = group_variables(SHARED_WITH, task_vars, reader(self._templar))
-            return {
-                **found,
-                **encode(
-                    launch_request(
-                        request,
-                        *session_owner(variables, asker, shared.get(SHARED_WITH)),
-                        **{
-                            name: read_variable(name, variables)
-                            for name in ("recreate", "wait", "wait_seconds", "min_size")
-                        },
-                    )
-                ),
-                "resource_group": group,
-            }
-        except CoreError as error:
-            return {"failed": True, "msg": f"The request cannot be used; no host was touched.\n{error}"}
+        group, given = group_variables(PREFIX, variables, reader(self._templar))
+        warnings = self._refuse_near_misses(given, arguments)
+        found = {"resource_group": group, **({"warnings": warnings} if warnings else {})}
+        if arguments["own"]:
+            given = {**{name: given[name] for name in OF_SITE if name in given}, **arguments["own"]}
+        if arguments["only"] == "group" and not is_given(given.get("session_name")):
+            owner = read_asker(variables, reader(self._templar)).name
+            return {**found, "session_name": "", "owner": owner}
+        if arguments["only"] != "launch":
+            return {**found, "session_name": session_name(given)}
+        request = parse_request(given)
+        _group, site = group_variables(ADMINS, variables, reader(self._templar))
+        asker = read_asker({**variables, **site}, reader(self._templar))
+        _group, shared = group_variables(SHARED_WITH, variables, reader(self._templar))
+        own = {name: read_variable(name, given) for name in ("recreate", "wait", "wait_seconds", "min_size")}
+        whose = session_owner(given, asker, shared.get(SHARED_WITH))
+        return {**found, **encode(launch_request(request, *whose, **own)), "resource_group": group}
 
     def _refuse_near_misses(self, variables: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
         """Reject extra variables that nothing reads, and return warnings about others. Raises InvalidInput.

@@ -174,7 +174,7 @@ class ActionModule(ActionBase):
             calls = calls_of(state, task_vars["inventory_hostname"])
         if not calls:
             return {"skipped": True, "skip_reason": "This host has nothing to do in this step."}
-        results: list[dict[str, Any]] = []
+        results: list[Mapping[str, Any]] = []
         for step_call in calls:
             variables = {name: variable_of(arguments["verb"], name) for name in step_call.of_role}
             given = {**step_call.arguments, **self._read(variables, task_vars)}
@@ -188,7 +188,7 @@ class ActionModule(ActionBase):
         found = {name: reader(self._templar)(task_vars.get(variable)) for name, variable in variables.items()}
         return {name: value for name, value in found.items() if value not in (None, "")}
 
-    def _call(self, module: str, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, module: str, given: dict[str, Any], task_vars: dict[str, Any]) -> Mapping[str, Any]:
         """Return the result of the action behind a module, as if a task had called it."""
         if module == "session_images" and given.get("state") in WITH_SECRET:
             given["secret"] = reader(self._templar)(task_vars["launch_image_secret"])

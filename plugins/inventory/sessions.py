@@ -223,7 +223,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         values = {variable: read(variable) for variable in sorted(names) if given.get(variable) is not None}
         return {**values, "inventory_hostname": name}
 
-    def _overview(self, path: str, site: Mapping[str, Mapping[str, Any]], cache: bool) -> dict[str, Any]:
+    def _overview(self, path: str, site: Mapping[str, Mapping[str, Any]], cache: bool) -> Mapping[str, Any]:
         """Return what is known of the resource group, from the cache where it may be."""
         self.load_cache_plugin()
         cache_subject = json.dumps([list(site), self.get_option("resource_group")])
@@ -241,7 +241,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             self._cache[key] = found
         return found
 
-    def _ask(self, site: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    def _ask(self, site: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
         """Return what the hosts say, by the playbook session_info."""
         group = self.get_option("resource_group")
         with tempfile.TemporaryDirectory(prefix="cluster-compute-") as folder:

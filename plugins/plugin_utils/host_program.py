@@ -13,7 +13,7 @@ import json
 import shlex
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,7 @@ def archive(sources: dict[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-def question(call: str, arguments: dict[str, Any], check_mode: bool) -> bytes:
+def question(call: str, arguments: Mapping[str, Any], check_mode: bool) -> bytes:
     """Return the standard input of the program. It is packed, because a record repeats the same for each replica."""
     # Ansible may pass a text that is only decrypted when it is read.
     call_data = {"call": call, "arguments": arguments, "check_mode": check_mode}

@@ -9,6 +9,7 @@ Ansible shows a result with ``-v``, and AWX keeps it in the events of a job for 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.utils.display import Display
@@ -16,7 +17,7 @@ from ansible.utils.display import Display
 from ..module_utils._internal.core.values.errors import spoken
 
 
-def not_shown(result: dict[str, Any]) -> dict[str, Any]:
+def not_shown(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result of which Ansible shows only warnings. The variable that registers it has the whole result."""
     for warning in result.get("warnings", ()):
         # Before 2.19 Ansible also leaves these out. A warning that was shown is not shown again. From 2.19 on, the

@@ -15,7 +15,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -369,7 +369,7 @@ def remove_probes(directory: SessionDirectory, session_id: str) -> None:
         directory.write_made({**made, "proofs": left, "probes": names if left else []})
 
 
-def _probes(made: dict[str, Any], session_id: str) -> list[str]:
+def _probes(made: Mapping[str, Any], session_id: str) -> list[str]:
     """Return the names of the probes of this host. An earlier release had one for each session."""
     return [probe_name(session_id), *made.get("probes", [])]
 

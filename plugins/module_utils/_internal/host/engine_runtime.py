@@ -18,6 +18,7 @@ import os
 import shlex
 import signal
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ def _write_step(path: Path, text: str, mode: int) -> Step:
     return Step("update" if path.exists() else "create", "file", str(path), write, after=text)
 
 
-def _settings_step(engine: Engine, path: Path, wanted: dict[str, Any]) -> Step:
+def _settings_step(engine: Engine, path: Path, wanted: Mapping[str, Any]) -> Step:
     old = path.read_text(encoding="utf-8") if path.exists() else None
     change = partial(_change_settings, engine, path, old, wanted)
     what = f"runtime {RUNTIME} in {path}"
@@ -154,7 +155,7 @@ def _of_runtimes(text: str | None) -> Any:
     return (json.loads(text) if text and text.strip() else {}).get("runtimes")
 
 
-def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[str, Any]) -> None:
+def _change_settings(engine: Engine, path: Path, old: str | None, wanted: Mapping[str, Any]) -> None:
     """Write the settings and make the running engine reload them. If it rejects them, restore the earlier ones."""
     before = path.stat() if old is not None else None
 

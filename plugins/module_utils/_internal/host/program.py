@@ -53,7 +53,7 @@ def _say(answer: str) -> None:
 
 
 def run_bounded(
-    call: str, arguments: dict[str, Any], check_mode: bool, answered: Callable[[str], object] = lambda _answer: None
+    call: str, arguments: Mapping[str, Any], check_mode: bool, answered: Callable[[str], object] = lambda _answer: None
 ) -> Mapping[str, Any]:
     """Return the result of one call. It runs in a process that is left behind if this host hangs, which is remembered.
 

@@ -94,7 +94,7 @@ class GroupFacts:
     why_missing: dict[str, str]
     known: list[str]
     unreachable: list[str]
-    inventory: dict[str, dict[str, Any]]
+    inventory: Mapping[str, Mapping[str, Any]]
     host_names: dict[str, dict[str, str]] = field(default_factory=dict)
     scope: Scope = EVERYTHING
 

@@ -105,7 +105,7 @@ def _with_choices(question: Mapping[str, Any], choices: Sequence[str], defaults:
     return made
 
 
-def _up_to(most: int, question: dict[str, Any]) -> dict[str, Any]:
+def _up_to(most: int, question: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a question; that of the priority with the maximum that a site allows."""
     if question["variable"] != f"{PREFIX}priority":
         return question
