@@ -14,8 +14,10 @@ import dataclasses
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+__all__ = ["complete", "dataclass"]
+
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass
+    from dataclasses import dataclass
 else:
 
     def dataclass(kind: type | None = None, *, frozen: bool = False, order: bool = False) -> Any:
