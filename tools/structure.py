@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_PARAMETERS = 7
 MOST_COMPLEXITY = 15
 LIMITS = {
-    "untyped mappings": 111,
+    "untyped mappings": 113,
     "keys in verbs and calls": 58,
     "functions of many parameters": 0,
     "complex functions": 0,

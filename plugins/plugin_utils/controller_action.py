@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What actions that need no host have in common: they check their options, and answer or fail with a reason."""
+"""The base of actions that work on the controller alone: options are checked, and errors become results."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class Results:
 
     known: list[str]
     unreachable: dict[str, str]
-    observed: Mapping[str, Mapping[str, Any]]
+    observed: dict[str, dict[str, Any]]
     inventory: Mapping[str, Mapping[str, Any]]
     plan: ProbePlan | None = None
     probed: dict[str, dict[str, TcpOutcome]] = field(default_factory=dict)
@@ -269,7 +269,7 @@ def _reach(results: Results) -> Check:
     return check
 
 
-def _looked(results: Results) -> Iterable[tuple[str, Mapping[str, Any]]]:
+def _looked(results: Results) -> Iterable[tuple[str, dict[str, Any]]]:
     return ((host, host_facts) for host, host_facts in results.observed.items() if host_facts.get("root"))
 
 
