@@ -424,12 +424,20 @@ def test_who_gives_no_sign_of_life_is_given_up_long_before_the_limit_of_its_call
 
 
 @pytest.mark.parametrize("why", ["", "exchange_identification: Connection closed by remote host"])
-def test_who_takes_long_and_is_alive_is_waited_for(hurried: Any, tmp_path: Path, why: str) -> None:
+def test_who_takes_long_and_is_alive_is_waited_for(
+    hurried: Any, tmp_path: Path, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(action, "ALIVE_SECONDS", 3.0)  # a busy machine takes its time to fork
+    asked = tmp_path / "asked"
+    asked.write_text("", encoding="ascii")
+
     def say(command: str, given: bytes | None) -> str:
         if not is_sign_of_life(command):
-            wait(1.5)
+            end = time.monotonic() + 60
+            while asked.stat().st_size < 2 and time.monotonic() < end:
+                wait(0.05)
             return answer(command, given)
-        with (tmp_path / "asked").open("a", encoding="ascii") as file:
+        with asked.open("a", encoding="ascii") as file:
             file.write("x")
         if why:  # its SSH server is busy
             raise AnsibleConnectionFailure(why)
@@ -437,7 +445,7 @@ def test_who_takes_long_and_is_alive_is_waited_for(hurried: Any, tmp_path: Path,
 
     hurried.say = say
     assert hurried.run()["sessions"] == []
-    assert len((tmp_path / "asked").read_text(encoding="ascii")) > 1
+    assert asked.stat().st_size > 1
 
 
 def turned_away(retries: Any, asked: list[int]) -> str:
