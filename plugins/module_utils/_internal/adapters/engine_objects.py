@@ -5,8 +5,8 @@
 """The engine's objects as its API describes them: the labels of sessions, and one reader for each kind of answer.
 
 A reader takes the JSON of Docker Engine API and keeps what this collection uses. It is written out, as a host may have
-hundreds of containers, and a program that runs for one call lists them all. For the same reason they are named tuples,
-which are made faster than dataclasses at the start of such a program.
+hundreds of containers, and a program that runs for one call lists them all. They are named tuples, as nothing
+changes them.
 """
 
 from __future__ import annotations

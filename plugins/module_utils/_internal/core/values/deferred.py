@@ -4,8 +4,8 @@
 
 """Dataclasses whose methods are generated when the first instance is created.
 
-Generating them takes Python about half a millisecond a class. A call to a host imports more than a hundred classes and
-creates instances of a few, so this was most of what its imports cost (``make bench`` times them).
+A call to a host imports more than a hundred classes and creates instances of a few. Generating the methods of all of
+them was most of what its imports cost.
 """
 
 from __future__ import annotations
