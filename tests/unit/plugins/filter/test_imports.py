@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from ansible_collections.cluster_compute.session.tests.support.fresh_python import printed
 
 PLUGINS = "ansible_collections.cluster_compute.session.plugins"
 LOAD = f"""
@@ -25,11 +23,7 @@ print(*sorted(name.removeprefix("{PLUGINS}.") for name in sys.modules if name.st
 
 def test_loading_all_filters_imports_little() -> None:
     """What shows a plan, a status page or surveys of AWX is imported where it is used."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD], env=environment, check=True, capture_output=True, text=True, timeout=60
-    )
-    count, modules = done.stdout.splitlines()
+    count, modules = printed(LOAD)
 
     assert int(count) >= 10
     heavy = ("core.show", "core.model", "core.rules", "core.verbs", "plugin_utils.status_page")

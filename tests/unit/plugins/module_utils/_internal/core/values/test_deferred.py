@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from threading import Barrier, Thread
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values import deferred
+from ansible_collections.cluster_compute.session.tests.support.fresh_python import printed
 
 CALLS = "ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.calls"
 COUNT = f"""
@@ -158,15 +157,7 @@ def test_importing_all_calls_generates_hardly_any_methods() -> None:
 
     A few classes have instances that are constants.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    calls, waiting, made = map(int, done.stdout.split())
+    calls, waiting, made = map(int, printed(COUNT)[0].split())
 
     assert calls > 15
     assert waiting > 100
