@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field
+from functools import cache
 from typing import Any, Union, get_args, get_origin
 
 from ..core.model.call.base import Call, fields_of, is_required
@@ -66,6 +67,7 @@ def _needs(kinds: Collection[type[Call]], everywhere: Collection[str]) -> Iterat
             yield "state", kind.state, list(kind.any_of), True
 
 
+@cache
 def arguments_of_module(call: str) -> dict[str, Any]:
     """Return the arguments of AnsibleModule for a call."""
     kinds = kinds_of(call)
