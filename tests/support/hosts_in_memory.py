@@ -69,7 +69,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_host import (
     ProvenReplica,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.claims import (
+    COMMITTED,
+    Reservation,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import (
@@ -216,6 +219,7 @@ class Host(Images, Jobs):
         self.servers: dict[int, Server] = {}
         self.commands: dict[str, Command] = {}
         self.runners: dict[int, Callable[[], object]] = {}
+        self._held: tuple[object, Collection[Reservation]] = (None, ())  # the version of the ledger, and what is in it
 
     def session_containers(self, labels: Mapping[str, str] | None = None) -> list[Container]:
         return [
@@ -384,6 +388,18 @@ class Host(Images, Jobs):
             return hung
         except (SessionError, OSError) as error:
             return dict(plain_answer(failed(error, Answer())))
+
+    def held(self) -> Collection[Reservation]:
+        """Return what the ledger holds, which is read again where another file is in its place."""
+        ledger = LedgerFile(str(self.root))
+        try:
+            status = os.stat(ledger.path)
+        except FileNotFoundError:
+            return ()
+        version = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if self._held[0] != version:
+            self._held = (version, ledger.read().values())
+        return self._held[1]
 
     def connect_to_engine(self) -> Host:
         """Return the engine. Raises EngineError where it hangs."""
@@ -876,7 +892,7 @@ class World:
     def check_places(self) -> None:
         """No place is given twice."""
         for host in self.hosts.values():
-            held = LedgerFile(str(host.root)).read().values()
+            held = host.held()
             assert sum(reservation.claim.cpus for reservation in held) <= host.cpus, host.name
             used: Counter[str] = Counter()
             for container in host.containers.values():
