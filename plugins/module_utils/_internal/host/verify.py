@@ -26,7 +26,7 @@ from ..core.rules.logins import login_pairs
 from ..core.values.deferred import dataclass
 from ..core.values.errors import OUTPUT, SessionError
 from ..core.values.ports import EVERY_ADDRESS
-from . import logins
+from . import engine_settings, logins
 
 ICMP_OVERHEAD = {4: 28, 6: 48}
 """Bytes of IP and ICMP headers around a ping's data (RFC 791, RFC 792, RFC 8200, RFC 4443)."""
@@ -283,7 +283,7 @@ def _prove_logins(engine: Engine, plan: Plan, host: str, waiting: Waiting) -> No
     if failures and waiting.put_back():  # an entrypoint has changed names in the meantime
         failures = logins.failures(engine, own)
     if failures:
-        raise VerificationFailed("\n".join(failures))
+        raise VerificationFailed("\n".join([*failures, *_without_rules(engine)]))
     deadline = time.monotonic() + waiting.patience
     while failures := logins.failures(engine, others):
         if time.monotonic() > deadline:
@@ -291,6 +291,17 @@ def _prove_logins(engine: Engine, plan: Plan, host: str, waiting: Waiting) -> No
         waiting.check()
         waiting.put_back()
         time.sleep(1)
+
+
+def _without_rules(engine: Engine) -> list[str]:
+    """Return why replicas of one host may not reach each other, if the engine writes no firewall rules."""
+    why = engine_settings.why_no_rules(engine.process())
+    if not why:
+        return []
+    return [
+        f"Docker Engine writes no firewall rules ({why}). Rules from before that setting, or others of the host, may "
+        "reject what replicas send to each other. Restart the host, or accept it by a rule in the chain FORWARD."
+    ]
 
 
 def _last_output(text: str) -> str:

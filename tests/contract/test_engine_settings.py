@@ -1,0 +1,177 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Settings that sites give their engines (daemon.json): a session works with each, or is refused by its name."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import RUNTIME, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.engine_settings import FILE
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
+    BUSYBOX,
+    Host,
+    Session,
+    output_of,
+    until,
+)
+
+
+@contextmanager
+def engine_with(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Restart this host's engine with more settings, and at the end with those that it had."""
+    text, rules = FILE.read_text(encoding="utf-8"), output_of("iptables-save")
+    try:
+        FILE.write_text(json.dumps({**json.loads(text), **settings}), encoding="utf-8")
+        restart()
+        yield
+    finally:
+        FILE.write_text(text, encoding="utf-8")
+        restart()
+        # An engine leaves the rules of its earlier settings behind.
+        subprocess.run(["iptables-restore"], input=rules, text=True, check=True)
+
+
+def restart() -> None:
+    """Restart the engine, which then creates its default bridge, and wait until it answers."""
+    output_of("service", "docker", "stop")
+    output_of("ip", "link", "delete", "docker0")
+    output_of("service", "docker", "start")
+    assert until(answers, 60)
+
+
+def answers() -> bool:
+    """Tell whether the engine answers and knows the entry by which replicas start."""
+    try:
+        return RUNTIME in Engine.connect().info().runtimes
+    except SessionError:
+        return False
+
+
+def prove(session: Session) -> None:
+    """See that replicas reach each other by name and SSH, the outside, and are reached by a published port."""
+    assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
+    outward = json.loads(output_of("ip", "-j", "-4", "address", "show", "dev", "eth0"))[0]["addr_info"][0]["local"]
+    with socket.create_server((outward, 0)) as server:
+        server.settimeout(5)
+        output_of("docker", "exec", "-d", "demo-sub1", "nc", outward, str(server.getsockname()[1]))
+        server.accept()[0].close()
+    output_of("docker", "exec", "-d", "demo-main1", "sh", "-c", "echo inside | nc -l -p 80; echo inside >/proc/1/fd/1")
+
+    def inside() -> bool:
+        try:
+            with socket.create_connection((outward, 18080), 5) as connection:
+                return connection.recv(100) == b"inside\n"
+        except OSError:
+            return False
+
+    assert until(inside)
+    assert session.repair()["actions"] == []
+
+
+@contextmanager
+def launched(host: Host, **request: Any) -> Iterator[Session]:
+    """Launch a session, and remove it at the end, before the engine restarts again."""
+    session = host.launch(**request)
+    try:
+        yield session
+    finally:
+        session.remove(undo=True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(
+            {
+                "icc": False,
+                "userland-proxy": False,
+                "no-new-privileges": True,
+                "live-restore": True,
+                "default-ulimits": {"nofile": {"Name": "nofile", "Hard": 4096, "Soft": 1024}},
+            },
+            id="hardened",
+        ),
+        pytest.param(
+            {
+                "exec-opts": ["native.cgroupdriver=cgroupfs"],
+                "cgroup-parent": "/site",
+                "default-cgroupns-mode": "host",
+                "default-ipc-mode": "shareable",
+                "default-shm-size": "8m",
+                "init": True,
+            },
+            id="cgroups",
+        ),
+        pytest.param(
+            {
+                "bip": "10.213.0.1/17",
+                "default-address-pools": [{"base": "10.213.192.0/18", "size": 24}],
+                "dns": ["192.0.2.53"],
+                "mtu": 1400,
+                "ipv6": True,
+                "fixed-cidr-v6": "fd00:dead:beef::/64",
+                "ip6tables": True,
+                "experimental": True,
+                "ip": "127.0.0.1",
+            },
+            id="addresses",
+            marks=pytest.mark.both_engines,
+        ),
+        pytest.param({"log-driver": "none"}, id="none"),
+        pytest.param({"log-driver": "journald"}, id="journald"),
+        pytest.param({"log-driver": "local"}, id="local"),
+    ],
+)
+def test_a_session_works_with(host: Host, settings: dict[str, Any]) -> None:
+    with engine_with(settings), launched(host, size=2, ports="18080:80", memory="48m") as session:
+        prove(session)
+        subnet = ipaddress.ip_network(session.plan["egress"]["subnet"])
+        assert not subnet.overlaps(ipaddress.ip_network(settings.get("bip", "172.17.0.1/16"), strict=False))
+        assert "inside" in output_of("docker", "logs", "demo-main1")
+        assert {found["HostConfig"]["Memory"] for found in session.containers().values()} == {48 << 20}
+
+
+def test_a_session_works_where_the_engine_keeps_its_data_elsewhere(host: Host, engine: Engine) -> None:
+    image = b"".join(engine.save_image(BUSYBOX))
+    place = host.folder / "docker"
+    with engine_with({"data-root": str(place)}):
+        subprocess.run(["docker", "load"], input=image, check=True, stdout=subprocess.DEVNULL)
+        with launched(host, size=2, ports="18080:80") as session:
+            prove(session)
+
+
+@pytest.mark.both_engines
+def test_an_engine_without_rules_is_told_and_its_replicas_reach_each_other(host: Host) -> None:
+    with engine_with({"iptables": False}):
+        no_rules = host.call("host_info")["host"]["engine"]["no_rules"]
+        assert no_rules == f'"iptables": false in {FILE}'
+        session = host.held(size=2, ports="18080:80")
+        with pytest.raises(SessionError, match="cannot log in") as found:
+            session.bring("started")
+        assert f"Docker Engine writes no firewall rules ({no_rules})" in str(found.value)
+        session.remove(undo=True)
+        # As after a boot with that setting.
+        for table in ("filter", "nat"):
+            output_of("iptables", "-t", table, "-F")
+            output_of("iptables", "-t", table, "-X")
+        output_of("iptables", "-P", "FORWARD", "ACCEPT")
+        with launched(host, size=2, ports="18080:80") as session:
+            prove(session)
+
+
+def test_an_engine_that_maps_users_gets_no_session_with_ssh(host: Host, engine: Engine) -> None:
+    image = b"".join(engine.save_image(BUSYBOX))
+    with engine_with({"userns-remap": "default"}):
+        subprocess.run(["docker", "load"], input=image, check=True, stdout=subprocess.DEVNULL)
+        with pytest.raises(SessionError, match=r"Take userns-remap out of its daemon\.json and restart the engine"):
+            host.plan(size=2)
