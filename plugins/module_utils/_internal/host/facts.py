@@ -309,7 +309,7 @@ def _batches(state: StateDirectory, records: list[Record]) -> dict[str, JobOutco
     """Return the state of the batch commands that were started on this host, by session."""
     found = {}
     for record in records:
-        if record.status == RUNNING and record.request is not None and record.request["batch_command"]:
+        if record.status == RUNNING and (record.request or {}).get("batch_command"):
             # Only hosts that have run a batch command need these.
             from ..adapters.output import OutputDirectory
             from ..core.rules.output import batch_job

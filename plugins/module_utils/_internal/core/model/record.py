@@ -400,7 +400,7 @@ def _problems(record: Record) -> Iterator[str]:
         "revision": record.revision > 0,
         "queue": record.queue_number >= 0,
         "tunnel": record.tunnel is None or _is_tunnel(record.tunnel),
-        "request": record.request is None or isinstance(record.request, Mapping),
+        "request": record.request is None or _is_request(record.request),
         "plan": record.plan is None or _is_plan(record.plan, record),
         "growth": record.growth is None or isinstance(record.growth.request, Mapping),
     }
@@ -413,11 +413,21 @@ def _problems(record: Record) -> Iterator[str]:
         yield "request and plan do not belong together"
 
 
+def _is_request(request: object) -> bool:
+    """Tell whether a request has the limits that hosts enforce by themselves in the right form."""
+    if not isinstance(request, Mapping):
+        return False
+    limits = [request.get(key) for key in ("max_duration", "max_idle", "end_warning")]
+    return all(limit is None or (isinstance(limit, (int, float)) and limit >= 0) for limit in limits)
+
+
 def _is_plan(plan: object, record: Record) -> bool:
     if not isinstance(plan, Mapping) or not isinstance(plan.get("replicas"), list):
         return False
-    session, hosts = plan.get("session"), plan.get("hosts")
-    if not isinstance(session, Mapping) or not isinstance(hosts, Mapping):
+    session, hosts, images = plan.get("session"), plan.get("hosts"), plan.get("images") or {}
+    if not isinstance(session, Mapping) or not isinstance(hosts, Mapping) or not isinstance(images, Mapping):
+        return False
+    if not all(isinstance(image, Mapping) and isinstance(image.get("ids"), Mapping) for image in images.values()):
         return False
     same = (session.get("id"), session.get("name")) == (record.id, record.name)
     return same and sorted(map(str, hosts)) == sorted(record.hosts)

@@ -235,6 +235,8 @@ def test_where_replicas_are_is_read_of_a_newer_release_as_well() -> None:
         assert replace(running(), plan={**PLAN, "replicas": [{"name": "main1"}]}).replicas
 
 
+NO_SPANS: tuple[Any, ...] = ("60", -1, [])
+NO_IMAGES: tuple[Any, ...] = ("x", ["x"], {"x": None}, {"x": {}}, {"x": {"ids": ["x"]}})
 BAD_VALUES: dict[str, list[Any]] = {
     "id": [None, 5, "", "train", SESSION.upper(), SESSION + "\n", "../../etc", [SESSION]],
     "name": [None, "", 5, ["train"]],
@@ -245,7 +247,10 @@ BAD_VALUES: dict[str, list[Any]] = {
     "hosts": ["h1", {"h1": 1}, ["h1", "h1"], [], ["h1"], ["h1", "h3"]],
     "report": [None, "x", [5], {}, [None]],
     "history": [None, "x", ["x"], {}, [5]],
-    "request": [5, [], "x", {}, {"name": "other"}, {"name": ["train"]}],
+    "request": [
+        *(5, [], "x", {}, {"name": "other"}, {"name": ["train"]}),
+        *({**REQUEST, key: value} for key in ("max_duration", "max_idle", "end_warning") for value in NO_SPANS),
+    ],
     "plan": [
         5,
         [],
@@ -257,6 +262,7 @@ BAD_VALUES: dict[str, list[Any]] = {
         {**PLAN, "session": {"id": OTHER, "name": "train"}},
         {**PLAN, "session": {"id": SESSION, "name": "other"}},
         {**PLAN, "replicas": {}},
+        *({**PLAN, "images": images} for images in NO_IMAGES),
     ],
 }
 
