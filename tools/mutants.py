@@ -182,6 +182,20 @@ def imports(path: Path, root: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+class Stale(Exception):
+    """What was measured does not belong to these sources."""
+
+
+def sources(root: Path) -> str:
+    """Return a digest of the modules in *root*, their unit tests, and what these share."""
+    whole = hashlib.sha256()
+    for folder in (PLACE, "tests/unit", "tests/support"):
+        for path in sorted((root / folder).rglob("*.py")):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            whole.update(f"{content}  {path.relative_to(root).as_posix()}\n".encode())
+    return whole.hexdigest()
+
+
 @dataclass(frozen=True)
 class Measured:
     """What `measure` has found: the tests that run a line, by file and number, "" for an import; their seconds."""
@@ -190,15 +204,17 @@ class Measured:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, file: Path) -> Measured:
-        """Read what `measure` wrote."""
+    def read(cls, file: Path, root: Path) -> Measured:
+        """Read what `measure` wrote. Raises Stale where the sources or tests in *root* are others than it ran."""
+        found = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
+        if found["sources"] != sources(root):
+            raise Stale(f"{file} was measured with other sources or tests. Run --measure {file} again.")
         from coverage import CoverageData  # only where it is asked for: not each environment has it
 
         data = CoverageData(str(file))
         data.read()
         names = {name: PLACE / name.partition(f"{PLACE}/")[2] for name in data.measured_files()}
-        seconds = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
-        return cls({path: data.contexts_by_lineno(name) for name, path in names.items()}, seconds)
+        return cls({path: data.contexts_by_lineno(name) for name, path in names.items()}, found["seconds"])
 
 
 class Tests:
@@ -258,6 +274,10 @@ class Tests:
         return found
 
 
+class Broken(Exception):
+    """Tests fail where nothing was changed."""
+
+
 class _Contexts:
     """Name the test that runs in what coverage.py writes down."""
 
@@ -277,21 +297,24 @@ class _Contexts:
 
 
 def measure(root: Path, result: Path) -> None:
-    """Run the unit tests of the modules in *root*, and write to *result* which line is run by which."""
+    """Run the unit tests of the modules in *root*, and write to *result* which line is run by which.
+
+    Raises Broken where a test fails, as the lines of the others after it would be missing.
+    """
     from coverage import Coverage
 
     os.chdir(root)
     measuring = Coverage(data_file=str(result), source=[str(root / PLACE / package) for package in PACKAGES])
     contexts = _Contexts(measuring)
+    before = sources(root)
     measuring.start()
-    pytest.main(["-q", "--hypothesis-seed=0", str(root / UNIT)], plugins=[contexts])
+    code = pytest.main(["-q", "--hypothesis-seed=0", str(root / UNIT)], plugins=[contexts])
     measuring.stop()
+    if code != pytest.ExitCode.OK:
+        raise Broken(f"The unit tests ended with code {int(code)}; nothing is written.")
     measuring.save()
-    result.with_suffix(".json").write_text(json.dumps(contexts.seconds), encoding="utf-8")
-
-
-class Broken(Exception):
-    """Tests fail where nothing was changed."""
+    text = json.dumps({"sources": before, "seconds": contexts.seconds})
+    result.with_suffix(".json").write_text(text, encoding="utf-8")
 
 
 class Tree:
@@ -379,7 +402,7 @@ def main(arguments: list[str] | None = None) -> int:
     if gone:
         parser.exit(1, "\n".join([f"Take out of {KEPT.name} what is no mutant any more:", *gone, ""]))
     tried = chosen([mutant for mutant in mutants if mutant.name not in known], options.seed, options.count)
-    measured = Measured() if options.measured is None else Measured.read(options.measured)
+    measured = Measured() if options.measured is None else Measured.read(options.measured, ROOT)
     with tempfile.TemporaryDirectory() as folder:
         tree = Tree(copy_of(ROOT, Path(folder) / "tree"), options.seconds, measured)
         noticed = sum(_is_noticed(tree, number, mutant) for number, mutant in enumerate(tried, 1))

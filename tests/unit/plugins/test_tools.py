@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -694,6 +695,24 @@ class TestMutants:
         names = [[mutant.name for mutant in mutants.chosen(found, 1, 9)] for found in (few, more)]
         assert names[0] == names[1] != [mutant.name for mutant in mutants.chosen(few, 2, 9)]
         assert few[0].name == "core/a.py: x0 = 0: 0 -> 1"
+
+    def test_what_needs_no_test_is_still_there(self) -> None:
+        mutants = load("mutants")
+        assert mutants.kept() <= {mutant.name for mutant in mutants.every_mutant(mutants.ROOT)}
+
+    def test_what_was_measured_with_other_sources_is_refused(self, tmp_path: Path) -> None:
+        mutants = load("mutants")
+        for name, text in (("core/rules/a.py", "x = 1\n"), ("host/b.py", "y = 1\n")):
+            path = tmp_path / mutants.PLACE / name
+            path.parent.mkdir(parents=True)
+            path.write_text(text, encoding="utf-8")
+        before = mutants.sources(tmp_path)
+        file = tmp_path / "measured"
+        file.with_suffix(".json").write_text(json.dumps({"sources": before, "seconds": {}}), encoding="utf-8")
+        assert mutants.sources(tmp_path) == before
+        path.write_text("y = 2\n", encoding="utf-8")
+        with pytest.raises(mutants.Stale, match="was measured with other sources"):
+            mutants.Measured.read(file, tmp_path)
 
     def test_a_change_that_a_test_notices_is_told_from_one_that_none_does(self, tmp_path: Path) -> None:
         mutants = load("mutants")
