@@ -40,7 +40,7 @@ class ActionModule(ControllerAction):
         "directory": {"type": "str", "required": True},
         "identity_file": {"type": "str", "default": ""},
     }
-    REFUSED = "There is no way in."
+    REFUSED = "Login is not possible."
     reads_all_hosts = True
 
     def answer(self, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Mapping[str, object]:
