@@ -402,7 +402,7 @@ def _problems(record: Record) -> Iterator[str]:
         "tunnel": record.tunnel is None or _is_tunnel(record.tunnel),
         "request": record.request is None or _is_request(record.request),
         "plan": record.plan is None or _is_plan(record.plan, record),
-        "growth": record.growth is None or isinstance(record.growth.request, Mapping),
+        "growth": record.growth is None or _is_request(record.growth.request),
     }
     yield from (f"{name} is {show(encode(getattr(record, name)))}" for name, good in is_good.items() if not good)
     if isinstance(record.request, Mapping) and record.request.get("name") != record.name:

@@ -251,6 +251,7 @@ BAD_VALUES: dict[str, list[Any]] = {
         *(5, [], "x", {}, {"name": "other"}, {"name": ["train"]}),
         *({**REQUEST, key: value} for key in ("max_duration", "max_idle", "end_warning") for value in NO_SPANS),
     ],
+    "growth": [{"request": {**REQUEST, "max_idle": value}, "number": 1} for value in NO_SPANS],
     "plan": [
         5,
         [],
