@@ -183,7 +183,7 @@ def imports(path: Path, root: Path) -> frozenset[str]:
 
 
 class Stale(Exception):
-    """What was measured does not belong to these sources."""
+    """These sources are not those that were measured."""
 
 
 def sources(root: Path) -> str:
@@ -207,7 +207,7 @@ class Measured:
     def read(cls, file: Path, root: Path) -> Measured:
         """Read what `measure` wrote. Raises Stale where the sources or tests in *root* are others than it ran."""
         found = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
-        if found["sources"] != sources(root):
+        if found.get("sources") != sources(root):
             raise Stale(f"{file} was measured with other sources or tests. Run --measure {file} again.")
         from coverage import CoverageData  # only where it is asked for: not each environment has it
 
@@ -394,7 +394,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--measure", type=Path, help="only write to this file which line is run by which unit test")
     options = parser.parse_args(arguments)
     if options.measure is not None:
-        measure(ROOT, options.measure.absolute())
+        try:
+            measure(ROOT, options.measure.absolute())
+        except Broken as error:
+            parser.exit(1, f"{error}\n")
         return 0
     mutants = every_mutant(ROOT)
     known = kept()
@@ -402,7 +405,10 @@ def main(arguments: list[str] | None = None) -> int:
     if gone:
         parser.exit(1, "\n".join([f"Take out of {KEPT.name} what is no mutant any more:", *gone, ""]))
     tried = chosen([mutant for mutant in mutants if mutant.name not in known], options.seed, options.count)
-    measured = Measured() if options.measured is None else Measured.read(options.measured, ROOT)
+    try:
+        measured = Measured() if options.measured is None else Measured.read(options.measured, ROOT)
+    except Stale as error:
+        parser.exit(1, f"{error}\n")
     with tempfile.TemporaryDirectory() as folder:
         tree = Tree(copy_of(ROOT, Path(folder) / "tree"), options.seconds, measured)
         noticed = sum(_is_noticed(tree, number, mutant) for number, mutant in enumerate(tried, 1))
