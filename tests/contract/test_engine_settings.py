@@ -22,6 +22,8 @@ from ansible_collections.cluster_compute.session.tests.support.contract.on_host 
     Host,
     Session,
     output_of,
+    outward_address,
+    reach_published_port,
     until,
 )
 
@@ -60,21 +62,12 @@ def answers() -> bool:
 def prove(session: Session) -> None:
     """See that replicas reach each other by name and SSH, the outside, and are reached by a published port."""
     assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
-    outward = json.loads(output_of("ip", "-j", "-4", "address", "show", "dev", "eth0"))[0]["addr_info"][0]["local"]
+    outward = outward_address()
     with socket.create_server((outward, 0)) as server:
         server.settimeout(5)
         output_of("docker", "exec", "-d", "demo-sub1", "nc", outward, str(server.getsockname()[1]))
         server.accept()[0].close()
-    output_of("docker", "exec", "-d", "demo-main1", "sh", "-c", "echo inside | nc -l -p 80; echo inside >/proc/1/fd/1")
-
-    def inside() -> bool:
-        try:
-            with socket.create_connection((outward, 18080), 5) as connection:
-                return connection.recv(100) == b"inside\n"
-        except OSError:
-            return False
-
-    assert until(inside)
+    reach_published_port()
     assert session.repair()["actions"] == []
 
 

@@ -35,6 +35,8 @@ from ansible_collections.cluster_compute.session.tests.support.contract.on_host 
     Session,
     has_ended,
     output_of,
+    outward_address,
+    reach_published_port,
     until,
 )
 
@@ -154,7 +156,7 @@ def test_the_first_program_finds_it_whoever_starts_the_replica(others: int, host
 
 def test_the_way_out_and_published_ports_work(host: Host) -> None:
     session = host.launch(size=2, ports="18080:80")
-    outward = json.loads(output_of("ip", "-j", "-4", "address", "show", "dev", "eth0"))[0]["addr_info"][0]["local"]
+    outward = outward_address()
     with socket.create_server((outward, 0)) as server:
         callers: list[str] = []
 
@@ -170,21 +172,12 @@ def test_the_way_out_and_published_ports_work(host: Host) -> None:
         assert session.run_in("sub1", "nc", "-w", "5", outward, port).strip() == "here"
         thread.join(5)
     assert ipaddress.ip_address(callers[0]) in ipaddress.ip_network(session.plan["egress"]["subnet"])
-    output_of("docker", "exec", "-d", "demo-main1", "sh", "-c", "echo inside | nc -l -p 80")
-
-    def inside() -> bool:
-        try:
-            with socket.create_connection((outward, 18080), 5) as connection:
-                return connection.recv(100) == b"inside\n"
-        except OSError:
-            return False
-
-    assert until(inside)
+    reach_published_port()
 
 
 def test_a_published_port_of_udp_answers_from_where_it_was_asked(host: Host) -> None:
     session = host.launch(size=2, ports="18080:80/udp")
-    outward = json.loads(output_of("ip", "-j", "-4", "address", "show", "dev", "eth0"))[0]["addr_info"][0]["local"]
+    outward = outward_address()
     assert session.plan["replicas"][0]["name"] == "main1"
     network = f"--net=/proc/{pid_of('demo-main1')}/ns/net"
     server = subprocess.Popen(["nsenter", network, sys.executable, "-c", ECHO], stdout=subprocess.PIPE)

@@ -9,6 +9,7 @@ import copy
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -193,6 +194,26 @@ def until(condition: Callable[[], bool], seconds: float = 15) -> bool:
 def has_ended(container: str) -> bool:
     """Tell whether the engine's list shows that a container does not run; it may lag behind what has ended."""
     return container not in output_of("docker", "ps", "--format", "{{.Names}}").split()
+
+
+def outward_address() -> str:
+    """Return the address by which others reach this host."""
+    (link,) = json.loads(output_of("ip", "-j", "-4", "address", "show", "dev", "eth0"))
+    return str(link["addr_info"][0]["local"])
+
+
+def reach_published_port() -> None:
+    """See that a connection to port 18080 of this host gets a word of demo-main1, which publishes its port 80 there."""
+    output_of("docker", "exec", "-d", "demo-main1", "sh", "-c", "echo inside | nc -l -p 80; echo inside >/proc/1/fd/1")
+
+    def inside() -> bool:
+        try:
+            with socket.create_connection((outward_address(), 18080), 5) as connection:
+                return connection.recv(100) == b"inside\n"
+        except OSError:
+            return False
+
+    assert until(inside)
 
 
 def rules() -> list[str]:
