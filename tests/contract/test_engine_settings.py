@@ -11,6 +11,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ from ansible_collections.cluster_compute.session.tests.support.contract.on_host 
     reach_published_port,
     until,
 )
+
+STORED_NETWORKS = Path("/var/lib/docker/network/files/local-kv.db")
 
 
 @contextmanager
@@ -44,9 +47,13 @@ def engine_with(settings: Mapping[str, Any]) -> Iterator[None]:
 
 
 def restart() -> None:
-    """Restart the engine, which then creates its default bridge, and wait until it answers."""
+    """Restart the engine, which then creates its default bridge, and wait until it answers.
+
+    What it has stored of its networks would bring rules of earlier settings back, at this start or a later one.
+    """
     output_of("service", "docker", "stop")
     output_of("ip", "link", "delete", "docker0")
+    STORED_NETWORKS.unlink(missing_ok=True)
     output_of("service", "docker", "start")
     assert until(answers, 60)
 
