@@ -125,7 +125,8 @@ class Replica:
     and of the host. devices: names by class, pinned CPUs among them. memlock: bytes, None for the engine's own limit.
     disk_size: bytes that it may write outside them, None for no limit but the host's disk.
     entrypoint: in place of the image's, None for the image's own. own_init: whether its own program is the first
-    process, without the engine's init.
+    process, without the engine's init. user: a name in the image or uid:gid, directory: the working directory, None
+    for those of the image. groups: names or numbers on the host.
     """
 
     name: str
@@ -151,6 +152,9 @@ class Replica:
     disk_size: Optional[int] = field(default=None, metadata=OPTIONAL)
     entrypoint: Optional[tuple[str, ...]] = field(default=None, metadata=OPTIONAL)
     own_init: bool = field(default=False, metadata=OPTIONAL)
+    user: Optional[str] = field(default=None, metadata=OPTIONAL)
+    groups: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    directory: Optional[str] = field(default=None, metadata=OPTIONAL)
 
 
 @dataclass

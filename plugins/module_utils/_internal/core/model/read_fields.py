@@ -22,7 +22,11 @@ _IMAGE = re.compile(
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 )
 _IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
+_USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
+_IDS = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
 MAXIMUM_SESSION_NAME = 40
+MAXIMUM_ID = 2**31 - 1
+"""The highest number of a user or group that Docker Engine accepts."""
 
 
 def parse_name(variable: str, value: Any) -> str:
@@ -111,6 +115,38 @@ def parse_hosts(variable: str, value: Any) -> tuple[str, ...]:
         else:
             names.append("".join(entry.strip()))
     return reader.finish(tuple(sorted(names)))
+
+
+def parse_user(variable: str, value: Any) -> str:
+    """Return a user of an image: a name, or uid and gid in numbers. Raises InvalidInput."""
+    text = value.strip() if isinstance(value, str) else ""
+    if _USER.fullmatch(text) or (_IDS.fullmatch(text) and all(int(part) <= MAXIMUM_ID for part in text.split(":"))):
+        return text
+    message = f"It must be the name of a user in the image, or uid:gid such as '1000:1000', each at most {MAXIMUM_ID}."
+    raise InvalidInput.single(variable, value, message)
+
+
+def parse_groups(variable: str, value: Any) -> tuple[str, ...]:
+    """Return groups of hosts as names or numbers, sorted. Raises InvalidInput."""
+    reader = Reader()
+    names = set()
+    for position, entry in enumerate(parse_list(variable, value)):
+        text = numbers_as_text(entry)
+        text = text.strip() if isinstance(text, str) else ""
+        if _USER.fullmatch(text) or (text.isascii() and text.isdigit() and int(text) <= MAXIMUM_ID):
+            names.add(text)
+        else:
+            message = f"It must be the name of a group on the hosts, such as video, or a number up to {MAXIMUM_ID}."
+            reader.add(f"{variable}[{position}]", entry, message)
+    return reader.finish(tuple(sorted(names)))
+
+
+def parse_directory(variable: str, value: Any) -> str:
+    """Return the absolute path of a working directory in a replica. Raises InvalidInput."""
+    text = value.strip() if isinstance(value, str) else ""
+    if not text.startswith("/") or not is_plain(text) or len(text) > 4096 or ".." in text.split("/"):
+        raise InvalidInput.single(variable, value, "It must be an absolute path in the replica, without '..'.")
+    return text
 
 
 def parse_earlier(variable: str, value: Any) -> tuple[str, ...]:

@@ -62,6 +62,8 @@ class Role:
     may write outside its mounts, None for no limit but the host's disk. after: roles that have to be ready before it is
     started, sorted. ready_port: TCP port on which each replica listens when it is ready, None if there is none.
     entrypoint: in place of the image's, None for the image's own. init: whether the engine's init is the first process.
+    user: a name in the image or uid:gid, directory: the working directory, None for those of the image. groups: names
+    or numbers on the host, sorted.
     """
 
     name: str
@@ -77,6 +79,9 @@ class Role:
     ready_port: int | None = None
     entrypoint: tuple[str, ...] | None = None
     init: bool = True
+    user: str | None = None
+    groups: tuple[str, ...] = ()
+    directory: str | None = None
 
     @classmethod
     def of(cls, name: str, replicas: int, values: Mapping[str, Any]) -> Role:

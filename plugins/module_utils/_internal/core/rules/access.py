@@ -29,6 +29,7 @@ SEEN_BY_ALL = frozenset(
         *("failure_policy", "restart_limit", "max_duration", "max_idle", "end_warning", "encrypted", "ssh_port"),
         # of a role
         *("replicas", "image", "resources", "capabilities", "memlock", "disk_size", "env", "after", "init"),
+        *("user", "groups", "directory"),
         # of a replica
         *("role", "index", "rank", "host", "local_rank", "node_rank", "kernel_id", "address", "mac", "container"),
         *("devices", "memory_nodes"),

@@ -224,6 +224,9 @@ def entries_of(
                 disk_size=role.disk_size,
                 entrypoint=None if role.entrypoint is None else tuple(role.entrypoint),
                 own_init=not role.init,
+                user=role.user,
+                groups=role.groups,
+                directory=role.directory,
             )
         )
     return tuple(entries)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
 import time
@@ -378,12 +379,28 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
             **LIMITS,
             "CapAdd": [*DEFAULT_CAPABILITIES, *replica.capabilities],
             "Ulimits": _ulimits(replica),
+            "GroupAdd": [_group_number(context, name) for name in replica.groups],
             **_devices(replica),
             "StorageOpt": _disk(context, replica),
         },
+        "User": replica.user or "",
+        "WorkingDir": replica.directory or "",
         "Entrypoint": None if replica.entrypoint is None else list(replica.entrypoint),
         "Cmd": None if replica.command is None else list(replica.command),
     }
+
+
+def _group_number(context: Context, name: str) -> str:
+    """Return the number of a group of this host, as images have other numbers for names. Raises EngineError."""
+    if name.isdigit():
+        return name
+    try:
+        return str(grp.getgrnam(name).gr_gid)
+    except KeyError:
+        raise EngineError(
+            f"The host {context.host} has no group {show(name)}, which session_groups names. Create it there, or name "
+            "its number."
+        ) from None
 
 
 def _record_label(context: Context, replica: Replica) -> dict[str, str]:

@@ -30,6 +30,9 @@ def differences(made: Options, planned: Options) -> list[str]:
     for name, read, form in AMOUNTS:
         if read(has) != read(wants):
             found.append(_both(name, read(has), read(wants), form))
+    for name, key in (("user", "User"), ("directory", "WorkingDir")):
+        if planned.get(key) and settings.get(key) != planned[key]:
+            found.append(_both(name, settings.get(key), planned[key], show))
     for name, key in (("command", "Cmd"), ("entrypoint", "Entrypoint")):
         if planned.get(key) is not None and list(settings.get(key) or ()) != planned[key]:
             found.append(name)
@@ -125,5 +128,6 @@ AMOUNTS: tuple[tuple[str, Callable[[Options], Any], Callable[[Any], str]], ...] 
     ("ports", _ports, _listed),
     ("mounts", _mounts, _listed),
     ("capabilities", _capabilities, _listed),
+    ("groups", lambda options: tuple(options.get("GroupAdd") or ()), _listed),
 )
 """Options of the engine's HostConfig: name, how it is read, and how it is shown."""
