@@ -24,6 +24,7 @@ _IMAGE = re.compile(
 _IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _IDS = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
+_NUMBER = re.compile(r"[0-9]{1,10}")
 MAXIMUM_SESSION_NAME = 40
 MAXIMUM_ID = 2**31 - 1
 """The highest number of a user or group that Docker Engine accepts."""
@@ -133,7 +134,7 @@ def parse_groups(variable: str, value: Any) -> tuple[str, ...]:
     for position, entry in enumerate(parse_list(variable, value)):
         text = numbers_as_text(entry)
         text = text.strip() if isinstance(text, str) else ""
-        if _USER.fullmatch(text) or (text.isascii() and text.isdigit() and int(text) <= MAXIMUM_ID):
+        if _USER.fullmatch(text) or (_NUMBER.fullmatch(text) and int(text) <= MAXIMUM_ID):
             names.add(text)
         else:
             message = f"It must be the name of a group on the hosts, such as video, or a number up to {MAXIMUM_ID}."
