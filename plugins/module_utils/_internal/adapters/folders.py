@@ -62,6 +62,15 @@ class Mounted:
     details: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Ids:
+    """Numbers of a user, of the user's group, and of more groups."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
 def mounted(pid: int | str = "self") -> list[Mounted]:
     """Return the mounts of a process, in the order in which they were made."""
     with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
@@ -146,7 +155,7 @@ def _descend(path: str, top: str, names: list[str]) -> int:
         for name in names:
             above = found
             try:
-                found = os.open(name, flags, dir_fd=above)
+                found = _open_in(above, name, flags)
             finally:
                 os.close(above)
             if stat.S_ISLNK(os.fstat(found).st_mode):
@@ -157,6 +166,13 @@ def _descend(path: str, top: str, names: list[str]) -> int:
         raise FolderError(f"{path} does not exist.") from None
     except OSError as error:
         raise FolderError(f"{path} cannot be opened: {error.strerror}.") from error
+
+
+def _open_in(folder: int, name: str, flags: int) -> int:
+    """Open a name in an open folder. Raises OSError."""
+    found: list[int] = []
+    _as_root_or_owner(folder, lambda: found.append(os.open(name, flags, dir_fd=folder)))
+    return found[0]
 
 
 def identity(status: os.stat_result) -> tuple[int, int]:
@@ -288,8 +304,8 @@ def remove_folder(path: str, roots: Iterable[str]) -> None:
         return
 
 
-def write_inside(folder: int, name: str, text: str) -> None:
-    """Write a new file in an open folder, replacing an existing one. Raises OSError."""
+def write_inside(folder: int, name: str, text: str, ids: Ids | None = None) -> None:
+    """Write a new file in an open folder, replacing an existing one. ids: of who does it. Raises OSError."""
 
     def write() -> None:
         with suppress(FileNotFoundError):
@@ -300,11 +316,13 @@ def write_inside(folder: int, name: str, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
 
-    _as_root_or_owner(folder, write)
+    _as(ids, folder, write)
 
 
-def read_inside(folder: int, name: str) -> str | None:
+def read_inside(folder: int, name: str, ids: Ids | None = None) -> str | None:
     """Return the content of a small file in an open folder, None if there is none. Raises OSError.
+
+    ids: of who does it.
 
     Replicas may write there: a pipe is not read, because that would wait for its other end.
     """
@@ -317,7 +335,7 @@ def read_inside(folder: int, name: str) -> str | None:
             found.append(file.read(1024).decode("ascii", "replace") if is_file else "")
 
     try:
-        _as_root_or_owner(folder, read)
+        _as(ids, folder, read)
     except FileNotFoundError:
         return None
     return found[0]
@@ -333,6 +351,23 @@ def remove_inside(folder: int, name: str) -> None:
     _as_root_or_owner(folder, remove)
 
 
+def may_use(found: int, ids: Ids, writes: bool) -> bool:
+    """Tell whether a user may read an open folder or file, and write there."""
+    is_folder = stat.S_ISDIR(os.fstat(found).st_mode)
+    mode = os.R_OK | (os.X_OK if is_folder else 0) | (os.W_OK if writes else 0)
+    with acting_as(ids):
+        return os.access(f"/proc/self/fd/{found}", mode, effective_ids=True)
+
+
+def _as(ids: Ids | None, folder: int, act: Callable[[], None]) -> None:
+    """Do something in a folder as a user, or without one as root or the folder's owner."""
+    if ids is None:
+        _as_root_or_owner(folder, act)
+        return
+    with acting_as(ids):
+        act()
+
+
 def _as_root_or_owner(folder: int, act: Callable[[], None]) -> None:
     """Do something in a folder; if root may not, as on NFS with root_squash, do it as the folder's owner."""
     try:
@@ -342,12 +377,19 @@ def _as_root_or_owner(folder: int, act: Callable[[], None]) -> None:
         status = os.fstat(folder)
         if status.st_uid == 0:
             raise
-    groups = os.getgroups()
-    os.setgroups([])
-    os.setegid(status.st_gid)
-    os.seteuid(status.st_uid)
-    try:
+    with acting_as(Ids(status.st_uid, status.st_gid)):
         act()
+
+
+@contextmanager
+def acting_as(ids: Ids) -> Iterator[None]:
+    """Do something as a user, whom the kernel and file servers then ask for permission."""
+    groups = os.getgroups()
+    os.setgroups(ids.groups)
+    os.setegid(ids.gid)
+    os.seteuid(ids.uid)
+    try:
+        yield
     finally:
         os.seteuid(0)
         os.setegid(0)
@@ -370,18 +412,15 @@ def path_facts(path: str) -> dict[str, Any]:
     real = os.path.realpath(path)
     parts = [part for part in path.split("/") if part]
     ancestors = ["/" + "/".join(parts[:number]) for number in range(len(parts) + 1)]
-    try:
-        status: os.stat_result | None = os.stat(path)
-    except OSError:
-        status = None
-    kind = "missing" if status is None else "directory" if os.path.isdir(path) else "file"
+    status = status_of(path)
+    kind = "missing" if status is None else "directory" if stat.S_ISDIR(status.st_mode) else "file"
     parent = os.path.dirname(path)
     mount = mount_of(real)
     return {
         "kind": kind,
         "real": real,
         "ancestors": {ancestor: os.path.realpath(ancestor) for ancestor in ancestors},
-        "parent": os.path.isdir(parent) and not os.path.islink(path),
+        "parent": (above := status_of(parent)) is not None and stat.S_ISDIR(above.st_mode) and not os.path.islink(path),
         "owner": status and owner_of(status),
         "mode": status and mode_of(status),
         "filesystem": mount.filesystem,
@@ -389,6 +428,27 @@ def path_facts(path: str) -> dict[str, Any]:
         "inode": status and status.st_ino,
         "read_only": "ro" in mount.options or _is_read_only(path if status else parent),
     }
+
+
+def status_of(path: str) -> os.stat_result | None:
+    """Return what *path* leads to, None if that is nothing.
+
+    Folders that are closed to root, as on NFS with root_squash, are entered as their owner, without following links.
+    """
+    try:
+        return os.stat(path)
+    except PermissionError:
+        pass
+    except OSError:
+        return None
+    try:
+        found = _descend(path, "/", [name for name in os.path.realpath(path).split("/") if name])
+    except FolderError:
+        return None
+    try:
+        return os.fstat(found)
+    finally:
+        os.close(found)
 
 
 def _is_read_only(path: str) -> bool:

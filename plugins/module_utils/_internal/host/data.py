@@ -15,7 +15,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from ..core.model.record import PREPARING, Record
 from ..core.rules.data import LOCAL_HINT, READS, WRITES, volume_conflict
 from ..core.values.errors import SessionError
 from .steps import Stage, Step
+from .users import User, groups_of, user_of
 
 if TYPE_CHECKING:
     from ..core.model.plan import Plan
@@ -58,6 +59,8 @@ class SessionData:
         self.mounts = [decode(Mount, mount, "A mount", forgiving=True) for mount in plan.request["mounts"]]
         self.roots = list(plan.hosts[host].mount_roots)
         self.planned = plan.hosts[host].data
+        self.owner = record.owner
+        self.replicas = plan.on(host)
         self.directory = directory
         self.engine = engine
         self._noting = threading.Lock()
@@ -81,15 +84,43 @@ class SessionData:
         """
         if not self.is_new and not self.is_changed:
             return []
+        users = self._users()
+        actions = self._make_folders(check_mode) if self.is_new else []
+        if not check_mode:
+            self._write_probes(secret, users)
+        return actions
+
+    def _make_folders(self, check_mode: bool) -> list[str]:
+        """Create the directories that this host has to create, and see that the users of its replicas may use them."""
         actions = []
-        for source, mount in self.paths.items() if self.is_new else ():
-            if self._is_lacking(source, mount):
+        for source, mount in self.paths.items():
+            is_lacking = self._is_lacking(source, mount)
+            if is_lacking:
                 actions.append(f"create folder {source}")
                 if not check_mode:
                     self._make_folder(source, mount)
-        if not check_mode:
-            self._write_probes(secret)
+            # What another host creates is seen when its file is read.
+            if self.planned[source].proof != READS and not (is_lacking and check_mode):
+                self._explained(self._refuse_without_access, source)
         return actions
+
+    def _users(self) -> list[User]:
+        """Return the users of the replicas here that this host knows. Raises SessionError, also for unknown groups."""
+        for replica in self.replicas:
+            groups_of(replica, self.host)
+        found = (user_of(replica, self.owner, self.host) for replica in self.replicas)
+        return list(dict.fromkeys(user for user in found if user is not None))
+
+    def _refuse_without_access(self, source: str) -> None:
+        writes = any(mount.source == source and not mount.read_only for mount in self.mounts)
+        for user in self._users():
+            with folders.opened(source, self.roots) as found:
+                may = folders.may_use(found, user.ids, writes)
+            if not may:
+                raise FolderError(
+                    f"The user {user} (session_user) may not {'write in' if writes else 'read'} {source}. Give that "
+                    "user the right, choose another session_user, or mount what programs only read with :ro."
+                )
 
     def _is_lacking(self, source: str, mount: Mount) -> bool:
         """Return whether this host has to create a directory."""
@@ -104,19 +135,21 @@ class SessionData:
 
     def _is_there(self, source: str) -> bool:
         with folders.waiting(source):
-            return os.path.lexists(source)
+            return os.path.islink(source) or folders.status_of(source) is not None
 
-    def _write_probes(self, secret: str) -> None:
+    def _write_probes(self, secret: str, users: Sequence[User]) -> None:
         for source in self.paths:
             if self.planned[source].proof == WRITES:
                 self._mark_made("proofs", source)
                 self._mark_made("probes", probe_name(self.session_id, secret))
-                self._write_probe(source, secret)
+                # Root may be nobody to a file server, and the user of what runs may be nobody to another one.
+                is_users = users and not self.paths[source].read_only
+                self._write_probe(source, secret, users[0].ids if is_users else None)
 
-    def _write_probe(self, source: str, secret: str) -> None:
+    def _write_probe(self, source: str, secret: str, ids: folders.Ids | None) -> None:
         with folders.opened(source, self.roots) as folder:
             try:
-                folders.write_inside(folder, probe_name(self.session_id, secret), probe_text(secret, source))
+                folders.write_inside(folder, probe_name(self.session_id, secret), probe_text(secret, source), ids)
             except OSError as error:
                 raise FolderError(
                     f"Neither root nor its owner can write a file in the folder {source} on {self.host} "
@@ -130,6 +163,7 @@ class SessionData:
         """
         if not self.is_new:
             return
+        ids = next((user.ids for user in self._users()), None)
         points = {mounted.point for mounted in folders.mounted()} if self.paths else set()
         known = {
             mount.source
@@ -141,7 +175,9 @@ class SessionData:
                 continue
             writer = next(name for name, host_plan in self.hosts.items() if host_plan.data[source].proof == WRITES)
             name = probe_name(self.session_id, secret)
-            if not finds_probe(source, self.roots, name, probe_text(secret, source)):
+            is_same = finds_probe(source, self.roots, name, probe_text(secret, source), ids)
+            self._explained(self._refuse_without_access, source)
+            if not is_same:
                 raise FolderError(
                     f"The folder {source} on {self.host} is not the folder that {writer} has there (session_mounts): "
                     f"what {writer} writes in it is not seen here. Mount the same folder on every host. {LOCAL_HINT}"
@@ -327,10 +363,10 @@ def _remove_volume(engine: Engine, name: str, session_id: str) -> None:
         engine.remove_volume(name)
 
 
-def finds_probe(source: str, roots: list[str], name: str, wanted: str) -> bool:
+def finds_probe(source: str, roots: list[str], name: str, wanted: str, ids: folders.Ids | None = None) -> bool:
     """Return whether the probe of another host in *source* appears within `PROBE_SECONDS`.
 
-    name: of `probe_name`.
+    name: of `probe_name`. ids: of who reads it.
     """
     deadline = time.monotonic() + PROBE_SECONDS
     while True:
@@ -338,7 +374,7 @@ def finds_probe(source: str, roots: list[str], name: str, wanted: str) -> bool:
             folders.ask_again(source)
         try:
             with folders.opened(source, roots) as folder:
-                if folders.read_inside(folder, name) == wanted:
+                if folders.read_inside(folder, name, ids) == wanted:
                     return True
         except (OSError, FolderError):  # it does not exist, or cannot be read
             pass

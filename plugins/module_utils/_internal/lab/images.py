@@ -38,7 +38,12 @@ rm -rf "$1"/var/cache/debconf/*-old "$1"/var/lib/dpkg/*-old "$1"/var/lib/systemd
 rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap
 rm -f "$1"/etc/machine-id "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/etc/ssh/ssh_host_*
 find "$1"/usr/lib/python3* "$1"/usr/share -depth -name __pycache__ -exec rm -rf {} + 2>/dev/null || true
+if [ -x "$1"/usr/bin/python3 ]; then
+    chroot "$1" sh -c 'python3 -m compileall -qq --invalidation-mode unchecked-hash /usr/lib/python3*' || true
+fi
 """
+"""What packages leave behind. Python is compiled, because replicas may not write there and would do it in each process.
+The compiled files do not name the time of their sources, so that each build makes the same."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..values.errors import InvalidInput
 from ..values.parse import MAXIMUM_ENVIRONMENT_STRING, Reader, is_plain, numbers_as_text, parse_list
+from ..values.users import ME
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _GROUP = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -119,11 +120,13 @@ def parse_hosts(variable: str, value: Any) -> tuple[str, ...]:
 
 
 def parse_user(variable: str, value: Any) -> str:
-    """Return a user of an image: a name, or uid and gid in numbers. Raises InvalidInput."""
+    """Return the user of replicas: a name in their image, uid and gid in numbers, or `ME`. Raises InvalidInput."""
     text = value.strip() if isinstance(value, str) else ""
     if _USER.fullmatch(text) or (_IDS.fullmatch(text) and all(int(part) <= MAXIMUM_ID for part in text.split(":"))):
         return text
-    message = f"It must be the name of a user in the image, or uid:gid such as '1000:1000', each at most {MAXIMUM_ID}."
+    message = (
+        f"It must be the name of a user in the image, uid:gid such as '1000:1000', each at most {MAXIMUM_ID}, or {ME}."
+    )
     raise InvalidInput.single(variable, value, message)
 
 

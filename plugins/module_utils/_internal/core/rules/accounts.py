@@ -50,19 +50,30 @@ def home_of(found: Accounts, uid: int) -> str:
     return next((entry[5] for entry in entries if _uid(entry) == uid), "")
 
 
-def ensure(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -> Accounts:
-    """Return the accounts with everything that a login as *uid* needs; existing entries stay as they are.
+@dataclass(frozen=True)
+class Wanted:
+    """An account that an image may lack. name, home: empty where any will do."""
 
-    gid: the group of an account that has to be made. shell: one that works in the image, for an account that has none
-    or whose shell is *missing*, which the image does not have.
+    uid: int
+    gid: int
+    name: str = ""
+    home: str = ""
+
+
+def ensure(found: Accounts, wanted: Wanted, shell: str, missing: str = "") -> Accounts:
+    """Return the accounts with everything that a login needs; existing entries stay as they are.
+
+    shell: one that works in the image, for an account that has none or whose shell is *missing*, which the image does
+    not have.
     """
+    uid = wanted.uid
     lines = (found.passwd or "").splitlines()
     entries = [line.split(":") for line in lines]
     taken = {entry[0] for entry in entries}
     own = next((number for number, entry in enumerate(entries) if _uid(entry) == uid), None)
     if own is None:
-        name = "root" if uid == 0 else _free_name(taken)
-        lines.append(f"{name}:*:{uid}:{gid}:Replica:/:{shell}")
+        name = "root" if uid == 0 else _free_name(taken, wanted.name)
+        lines.append(_account(name, wanted, shell))
     else:
         name = entries[own][0]
         lines[own] = ":".join(_able_to_log_in(entries[own], shell, missing))
@@ -74,8 +85,14 @@ def ensure(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -
     return Accounts("".join(f"{line}\n" for line in lines), shadow)
 
 
-def _free_name(taken: Collection[str]) -> str:
-    return next(candidate for candidate in _names() if candidate not in taken)
+def _account(name: str, wanted: Wanted, shell: str) -> str:
+    """Return the line of passwd(5) for a user. An image without root has no home for root either."""
+    home = "/" if wanted.uid == 0 else wanted.home or f"/home/{name}"
+    return f"{name}:*:{wanted.uid}:{wanted.gid}:Replica:{home}:{shell}"
+
+
+def _free_name(taken: Collection[str], wished: str) -> str:
+    return next(candidate for candidate in _names(wished) if candidate and candidate not in taken)
 
 
 def _able_to_log_in(entry: list[str], shell: str, missing: str) -> list[str]:
@@ -102,8 +119,8 @@ def _uid(entry: list[str]) -> int | None:
     return int(entry[2]) if len(entry) >= 7 and is_number(entry[2]) else None
 
 
-def _names() -> list[str]:
-    return [NAME, *(f"{NAME}{number}" for number in range(1, 1000))]
+def _names(wished: str) -> list[str]:
+    return [wished, NAME, *(f"{NAME}{number}" for number in range(1, 1000))]
 
 
 def _unlocked(line: str, name: str) -> str:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import grp
 import json
 import os
 import time
@@ -32,10 +31,11 @@ from .. import disk, labels
 from ..data import mount_requests
 from ..exit_status import read_failure
 from ..steps import Stage, Step
+from ..users import groups_of
 from .context import Context, digest
 from .differences import differences
 from .networks import attachments, has_entry, put_in_order
-from .ssh import image_user, key_files, login_of, places_in_image, search_path, server_steps, start_server
+from .ssh import Login, image_user, key_files, login_of, places_in_image, search_path, server_steps, start_server
 
 if TYPE_CHECKING:
     from ..output import LogArchive
@@ -268,15 +268,15 @@ def _start(context: Context, container: str, replica: Replica) -> None:
 
 
 def _begin(context: Context, container: str, replica: Replica) -> None:
+    found = context.engine.require(container)
     if not context.has_ssh:
+        if replica.user is not None and found.status == "created":
+            _add_account(context, container, replica, found.user)
         _start_container(context, container, replica)
         return
-    found = context.engine.require(container)
     known: accounts.Accounts | None = None
     if found.status == "created":
-        login = login_of(context, container, replica, found.user)
-        if login.lacking:
-            context.engine.unpack(container, login.lacking)
+        login = _add_account(context, container, replica, found.user)
         uid, gid, known = login.uid, login.gid, login.known
     elif (owner := context.directory.read_owner(replica.name)) is not None:
         uid, gid = owner
@@ -295,6 +295,14 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
         # The later check of what runs reports a program that has already ended, with its exit code.
         if not _has_ended(context, container):
             raise
+
+
+def _add_account(context: Context, container: str, replica: Replica, user: str) -> Login:
+    """Give a container that was never started what its user lacks."""
+    login = login_of(context, container, replica, user)
+    if login.lacking:
+        context.engine.unpack(container, login.lacking)
+    return login
 
 
 def _has_ended(context: Context, container: str) -> bool:
@@ -339,6 +347,7 @@ def _specification(context: Context, replica: Replica) -> str:
 def _body(context: Context, replica: Replica) -> dict[str, Any]:
     """Return the body of the engine's container-create request (Docker Engine API, ContainerCreate)."""
     resources = replica.resources
+    user, groups = _user_and_groups(context, replica)
     values = dict(context.environments[replica.name])
     if context.has_ssh:
         values["PATH"] = search_path(context, replica)
@@ -379,28 +388,23 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
             **LIMITS,
             "CapAdd": [*DEFAULT_CAPABILITIES, *replica.capabilities],
             "Ulimits": _ulimits(replica),
-            "GroupAdd": [_group_number(context, name) for name in replica.groups],
+            "GroupAdd": groups,
             **_devices(replica),
             "StorageOpt": _disk(context, replica),
         },
-        "User": replica.user or "",
+        "User": user,
         "WorkingDir": replica.directory or "",
         "Entrypoint": None if replica.entrypoint is None else list(replica.entrypoint),
         "Cmd": None if replica.command is None else list(replica.command),
     }
 
 
-def _group_number(context: Context, name: str) -> str:
-    """Return the number of a group of this host, as images have other numbers for names. Raises EngineError."""
-    if name.isdigit():
-        return name
-    try:
-        return str(grp.getgrnam(name).gr_gid)
-    except KeyError:
-        raise EngineError(
-            f"The host {context.host} has no group {show(name)}, which session_groups names. Create it there, or name "
-            "its number."
-        ) from None
+def _user_and_groups(context: Context, replica: Replica) -> tuple[str, list[str]]:
+    """Return the user of a replica, empty for the image's, and the numbers of more groups, as the engine takes them."""
+    user = context.user_of(replica)
+    if user is None:
+        return replica.user or "", [str(number) for number in groups_of(replica, context.host)]
+    return str(user), [str(number) for number in user.groups]
 
 
 def _record_label(context: Context, replica: Replica) -> dict[str, str]:

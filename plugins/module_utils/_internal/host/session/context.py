@@ -25,6 +25,7 @@ from ...core.rules import environment
 from ...core.values import environment_names
 from ...core.values.deferred import dataclass
 from ..data import SessionData
+from ..users import User, user_of
 
 if TYPE_CHECKING:
     from ..output import LogArchive
@@ -152,6 +153,11 @@ class Context:
     def server_starts(self) -> dict[int, float]:
         """When the SSH servers that run here were started, by the first process of their container."""
         return ssh_server.start_times()
+
+    def user_of(self, replica: Replica) -> User | None:
+        """Return the user that the request gives to a replica; None if only the image knows it."""
+        key = ("user", replica.user, replica.groups)
+        return self.once(key, lambda: user_of(replica, self.record.owner, self.host))
 
     def image_of(self, replica: Replica) -> str:
         """Return the image that the session runs for the replica's reference, whatever its current meaning on this

@@ -30,16 +30,20 @@ def differences(made: Options, planned: Options) -> list[str]:
     for name, read, form in AMOUNTS:
         if read(has) != read(wants):
             found.append(_both(name, read(has), read(wants), form))
+    return [*found, *_of_programs(settings, planned)]
+
+
+def _of_programs(settings: Options, planned: Options) -> Iterator[str]:
+    """Yield the differences in how programs run. settings: the container's Config."""
     for name, key in (("user", "User"), ("directory", "WorkingDir")):
-        if planned.get(key) and settings.get(key) != planned[key]:
-            found.append(_both(name, settings.get(key), planned[key], show))
+        if planned.get(key) not in ("", None, settings.get(key)):
+            yield _both(name, settings.get(key), planned[key], show)
     for name, key in (("command", "Cmd"), ("entrypoint", "Entrypoint")):
         if planned.get(key) is not None and list(settings.get(key) or ()) != planned[key]:
-            found.append(name)
+            yield name
     unset = set(planned["Env"]) - set(settings.get("Env") or ())
     if unset:
-        found.append(f"variables: {', '.join(sorted(entry.partition('=')[0] for entry in unset))}")
-    return found
+        yield f"variables: {', '.join(sorted(entry.partition('=')[0] for entry in unset))}"
 
 
 def _both(name: str, made: object, planned: object, form: Callable[[Any], str]) -> str:

@@ -28,6 +28,7 @@ from ...core.values.errors import show
 from ...core.values.ports import EVERY_ADDRESS
 from .. import image_notes
 from ..steps import Stage, Step
+from ..users import User
 from .context import Context
 
 SSH_MOUNT = f"{places.DIRECTORY}/ssh"
@@ -267,19 +268,12 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     targets = [places.DIRECTORY, places.RUNTIME, *(mount.target for mount in replica.mounts)]
     mounted = [paths.places_on(target, link_at)[-1] for target in targets]
     own_place = partial(paths.place_outside, mounted=mounted, link_at=link_at)
-    # The engine starts a program for each file, which takes longer than all checks.
-    found = accounts.Accounts(passwd, engine.read_file(container, accounts.SHADOW) if uid == 0 else None)
-    shell = "/bin/sh" if engine.has_path(container, "/bin/sh") else places.SHELL
-    has = accounts.shell_of(found, uid)
-    missing = has if has and not engine.has_path(container, has) else ""
-    wanted = accounts.ensure(found, uid, gid, shell, missing)
-    lacking = _account_entries(found, wanted, own_place)
-    server_folder = own_place(accounts.SERVER_FOLDER) if uid == 0 else None
-    if server_folder is not None:
-        lacking.append(Entry(server_folder, None, 0o755))
+    found, wanted = _accounts_of(context, container, replica, passwd, (uid, gid))
+    lacking = _account_entries(engine, container, (uid, gid), (found, wanted), own_place)
     home = home or accounts.home_of(wanted, uid)
     home_place = own_place(home) if context.network is not None and home.startswith("/") else None
-    if home_place is not None and engine.has_path(container, home_place):
+    made = {entry.path for entry in lacking}
+    if home_place is not None and (home_place in made or engine.has_path(container, home_place)):
         lacking += _for_other_clients(context, container, replica, home_place, (uid, gid), own_place)
     # Anything that the image has at this path or above it, and a mount, is not changed.
     if context.network is not None and own_place(places.JOB_HOSTFILE) == places.JOB_HOSTFILE:
@@ -287,11 +281,33 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     return Login(uid, gid, wanted, tuple(lacking))
 
 
+def _accounts_of(
+    context: Context, container: str, replica: Replica, passwd: str | None, ids: tuple[int, int]
+) -> tuple[accounts.Accounts, accounts.Accounts]:
+    """Return the accounts that a container has, and those that it needs. passwd, ids: of its file, and its user."""
+    engine, (uid, gid) = context.engine, ids
+    # The engine starts a program for each file, which takes longer than all checks.
+    found = accounts.Accounts(passwd, engine.read_file(container, accounts.SHADOW) if uid == 0 else None)
+    shell = "/bin/sh" if engine.has_path(container, "/bin/sh") else places.SHELL
+    has = accounts.shell_of(found, uid)
+    missing = has if has and not engine.has_path(container, has) else ""
+    user = context.user_of(replica) or User(uid, gid)
+    return found, accounts.ensure(found, accounts.Wanted(uid, gid, user.name, user.home), shell, missing)
+
+
 def _account_entries(
-    found: accounts.Accounts, wanted: accounts.Accounts, own_place: Callable[[str], str | None]
+    engine: Engine,
+    container: str,
+    ids: tuple[int, int],
+    before_and_after: tuple[accounts.Accounts, accounts.Accounts],
+    own_place: Callable[[str], str | None],
 ) -> list[Entry]:
-    """Return the files of accounts that change. own_place: as in `_for_other_clients`."""
-    return [
+    """Return the files of accounts that change, and the folders that they need. own_place: as in `_for_other_clients`.
+
+    An account that was added gets its home; the others have what their image gives them.
+    """
+    found, wanted = before_and_after
+    entries = [
         Entry(place, after, mode)
         for path, before, after, mode in (
             (accounts.PASSWD, found.passwd, wanted.passwd, 0o644),
@@ -299,6 +315,23 @@ def _account_entries(
         )
         if after is not None and after != before and (place := own_place(path)) is not None
     ]
+    if ids[0] == 0:
+        place = own_place(accounts.SERVER_FOLDER)
+        return entries if place is None else [*entries, Entry(place, None, 0o755)]
+    if accounts.name_of(found, ids[0]):
+        return entries
+    home = own_place(accounts.home_of(wanted, ids[0]))
+    if home is None or engine.has_path(container, home):
+        return entries
+    return [*entries, *_folders_above(engine, container, home), Entry(home, None, 0o700, *ids)]
+
+
+def _folders_above(engine: Engine, container: str, path: str) -> list[Entry]:
+    """Return the folders above *path* that are missing, from the top. path: without links."""
+    above = os.path.dirname(path)
+    if above == "/" or engine.has_path(container, above):
+        return []
+    return [*_folders_above(engine, container, above), Entry(above, None, 0o755)]
 
 
 def _for_deepspeed(engine: Engine, container: str) -> list[Entry]:

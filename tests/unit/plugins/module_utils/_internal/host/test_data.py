@@ -108,7 +108,8 @@ def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
     monkeypatch.setattr(data, "PROBE_SECONDS", 0.0)
     reader = {"mount_roots": [str(tmp_path)], "data": {str(source): {"filesystem": "nfs4", "proof": "reads"}}}
     writer = {**reader, "data": {str(source): {"filesystem": "nfs4", "proof": "writes"}}}
-    plan = {"hosts": {"h1": writer, "h2": reader}, "request": {"mounts": []}}
+    mount = {"source": str(source), "target": "/data", "read_only": False}
+    plan = {"hosts": {"h1": writer, "h2": reader}, "request": {"mounts": [mount]}}
     record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
     session = data.SessionData(record, typed_plan(plan), "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
     session.check_probes("secret")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.accounts import (
     Accounts,
+    Wanted,
     ensure,
     name_of,
     shell_of,
@@ -34,16 +35,16 @@ def test_the_name_of_a_user() -> None:
         "",
         "",
     )
-    assert name_of(ensure(Accounts(DEBIAN), 4321, 0, "/bin/sh"), 4321) == "replica"
+    assert name_of(ensure(Accounts(DEBIAN), Wanted(4321, 0), "/bin/sh"), 4321) == "replica"
 
 
 def test_a_user_who_can_log_in_is_left_alone() -> None:
     found = Accounts(DEBIAN)
-    assert ensure(found, 1000, 1000, "/bin/sh") == found
+    assert ensure(found, Wanted(1000, 1000), "/bin/sh") == found
 
 
 def test_an_image_without_accounts_gets_those_that_are_needed() -> None:
-    ensured = ensure(Accounts(None), 0, 0, "/bin/sh")
+    ensured = ensure(Accounts(None), Wanted(0, 0), "/bin/sh")
     assert ensured.passwd == (
         "root:*:0:0:Replica:/:/bin/sh\nsshd:*:100:65534:Privilege separation of the SSH server:/run/sshd:/bin/false\n"  # noqa: S105 - a file, no secret
     )
@@ -52,13 +53,20 @@ def test_an_image_without_accounts_gets_those_that_are_needed() -> None:
 
 def test_a_number_gets_a_name_that_nobody_has() -> None:
     known = DEBIAN + "replica:x:5000:5000::/:/bin/sh\n"
-    ensured = ensure(Accounts(known), 4321, 7, "/bin/sh")
-    assert ensured.passwd == known + "replica1:*:4321:7:Replica:/:/bin/sh\n"
+    ensured = ensure(Accounts(known), Wanted(4321, 7), "/bin/sh")
+    assert ensured.passwd == known + "replica1:*:4321:7:Replica:/home/replica1:/bin/sh\n"
+
+
+def test_an_account_has_the_name_and_home_that_are_wanted_if_the_name_is_free() -> None:
+    wanted = Wanted(4321, 7, "alice", "/nfs/alice")
+    assert ensure(Accounts(DEBIAN), wanted, "/bin/sh").passwd == DEBIAN + "alice:*:4321:7:Replica:/nfs/alice:/bin/sh\n"
+    taken = DEBIAN + "alice:x:5000:5000::/:/bin/sh\n"
+    assert ensure(Accounts(taken), wanted, "/bin/sh").passwd == taken + "replica:*:4321:7:Replica:/nfs/alice:/bin/sh\n"
 
 
 @pytest.mark.parametrize(("uid", "name"), [(1, "daemon"), (4, "sync"), (100, "_apt")])
 def test_a_user_without_a_shell_gets_one(uid: int, name: str) -> None:
-    ensured = ensure(Accounts(DEBIAN), uid, uid, "/bin/dash")
+    ensured = ensure(Accounts(DEBIAN), Wanted(uid, uid), "/bin/dash")
     changed = entries(ensured)
     assert changed.pop(name)[6] == "/bin/dash"
     before = entries(Accounts(DEBIAN))
@@ -67,20 +75,20 @@ def test_a_user_without_a_shell_gets_one(uid: int, name: str) -> None:
 
 
 def test_root_gets_a_user_for_the_server_and_a_password_that_no_input_matches() -> None:
-    ensured = ensure(Accounts(DEBIAN, SHADOW), 0, 0, "/bin/sh")
+    ensured = ensure(Accounts(DEBIAN, SHADOW), Wanted(0, 0), "/bin/sh")
     assert entries(ensured)["sshd"][2] == "101"
     assert ensured.shadow == SHADOW.replace("root:!:", "root:*:")
-    assert ensure(ensured, 0, 0, "/bin/sh") == ensured
+    assert ensure(ensured, Wanted(0, 0), "/bin/sh") == ensured
 
 
 def test_a_password_that_is_set_stays() -> None:
     shadow = "root:$y$j9T$abc:19000:0:99999:7:::\n"
-    assert ensure(Accounts(DEBIAN, shadow), 0, 0, "/bin/sh").shadow == shadow
+    assert ensure(Accounts(DEBIAN, shadow), Wanted(0, 0), "/bin/sh").shadow == shadow
 
 
 @pytest.mark.parametrize("line", ["", "half:x", "bad:x:number:0::/:/bin/sh", "+::::::"])
 def test_lines_that_are_no_accounts_stay(line: str) -> None:
-    ensured = ensure(Accounts(f"{DEBIAN}{line}\n"), 4321, 0, "/bin/sh")
+    ensured = ensure(Accounts(f"{DEBIAN}{line}\n"), Wanted(4321, 0), "/bin/sh")
     assert ensured.passwd is not None
     assert ensured.passwd.startswith(f"{DEBIAN}{line}\n")
 
@@ -88,7 +96,7 @@ def test_lines_that_are_no_accounts_stay(line: str) -> None:
 @given(uids=st.lists(st.integers(min_value=0, max_value=70000), unique=True, max_size=20), uid=st.integers(0, 70000))
 def test_whoever_runs_can_log_in_and_everybody_keeps_the_account(uids: list[int], uid: int) -> None:
     passwd = "".join(f"u{number}:x:{number}:{number}::/:/bin/sh\n" for number in uids)
-    ensured = ensure(Accounts(passwd), uid, uid, "/bin/sh")
+    ensured = ensure(Accounts(passwd), Wanted(uid, uid), "/bin/sh")
     after = entries(ensured)
     assert len(after) == len((ensured.passwd or "").splitlines())
     assert (ensured.passwd or "").startswith(passwd)
@@ -96,11 +104,11 @@ def test_whoever_runs_can_log_in_and_everybody_keeps_the_account(uids: list[int]
     assert len(set(numbers)) == len(numbers)
     assert str(uid) in numbers
     assert ("sshd" in after) == (uid == 0)
-    assert ensure(ensured, uid, uid, "/bin/sh") == ensured
+    assert ensure(ensured, Wanted(uid, uid), "/bin/sh") == ensured
 
 
 def test_a_shell_that_is_not_there_and_a_locked_password_are_replaced() -> None:
     found = Accounts("root:!:0:0:root:/root:/bin/ash\n")
-    ensured = ensure(found, 0, 0, "/bin/sh", missing=shell_of(found, 0))
+    ensured = ensure(found, Wanted(0, 0), "/bin/sh", missing=shell_of(found, 0))
     assert entries(ensured)["root"] == ["root", "*", "0", "0", "root", "/root", "/bin/sh"]
     assert shell_of(found, 5) == ""
