@@ -38,6 +38,9 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.read_fields import (
+    parse_users,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.call_limits import (
     ALIVE_SECONDS,
     ANSWER_SECONDS,
@@ -46,10 +49,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     SUSPECT_SECONDS,
     seconds_for,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.users import (
+    VARIABLE as ROOT_USERS,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.users import check_choice
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     CoreError,
     spoken,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.parse import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.entry_point import (
     ABSENT,
@@ -234,16 +242,24 @@ class ActionModule(ActionBase):
         task_vars = task_vars or {}
         if self.asks and "asker" in arguments and arguments["session_name"] is not None:
             try:
-                asker = read_asker(task_vars, reader(self._templar))
-                arguments["asker"] = None if asker.is_admin else asker.name
-                if "scope" in arguments:
-                    arguments["scope"] = read_scope(task_vars, reader(self._templar)).told
+                self._set_asker(arguments, task_vars)
             except CoreError as error:
                 return {"failed": True, "msg": str(error)}
         asked = _Question.of(call, arguments, self._task.check_mode)
         host = self._task.delegate_to or task_vars.get("inventory_hostname", "")
         result = dict(remove_values(self._call(asked, self._python(task_vars), host), checked._no_log_values))
         return not_shown(result) if call == "host_info" and not result.get("failed") else result
+
+    def _set_asker(self, arguments: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
+        """Set who makes the request, and where. Raises CoreError, also for a user that the asker may not choose."""
+        template = reader(self._templar)
+        asker = read_asker(task_vars, template)
+        arguments["asker"] = None if asker.is_admin else asker.name
+        if "scope" in arguments:
+            arguments["scope"] = read_scope(task_vars, template).told
+        given = template(task_vars.get(ROOT_USERS))
+        allowed = parse_users(ROOT_USERS, given) if is_given(given) else None
+        check_choice("user", arguments.get("user") or "", asker, allowed)
 
     def _call(self, asked: _Question, python: str, name: str) -> dict[str, Any]:
         """Return the answer of the program. Sends the program first if the host does not have it.

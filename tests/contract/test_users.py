@@ -19,7 +19,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.tests.support.contract.job import Job
-from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, Host, output_of
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
+    BUSYBOX,
+    INVENTORY,
+    Host,
+    output_of,
+)
 
 WHO = "id -u; id -g; id -G; pwd; echo $HOME"
 OWNER = "somebody"
@@ -124,6 +129,22 @@ def test_me_is_who_launches_with_the_own_home_groups_and_files(host: Host, home:
     written = (home / "weights").stat()
     assert (written.st_uid, written.st_gid) == (4242, 4242)
     assert session.repair()["actions"] == []
+
+
+def test_the_folder_of_the_owner_is_granted_again(host: Host, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a host that has lost its state, a label may be forged: what it mounts is compared with the inventory."""
+    monkeypatch.setitem(INVENTORY, "cluster_compute_mount_roots", [str(home)])
+    session = host.launch(size=2, user="me", mounts=[f"{home}:/results"])
+    for granted, words in (("/srv/home/{owner}", ""), ("/srv/data/{owner}", f"mounts what is below '{home}'")):
+        shutil.rmtree(session.files.path)
+        (host.state.root / "ledger.json").unlink()
+        try:
+            session.repair(public_keys={}, mount_roots=[granted])
+            found = ""
+        except SessionError as error:
+            found = str(error)
+        assert (words in found) if words else not found
+        assert session.files.path.exists() != bool(words)
 
 
 def test_a_folder_that_the_user_may_not_use_is_named(host: Host, home: Path) -> None:

@@ -142,7 +142,7 @@ class SessionData:
             if self.planned[source].proof == WRITES:
                 self._mark_made("proofs", source)
                 self._mark_made("probes", probe_name(self.session_id, secret))
-                # Root may be nobody to a file server, and the user of what runs may be nobody to another one.
+                # A file server may treat root as another user (root_squash), so the users of the replicas prove it.
                 is_users = users and not self.paths[source].read_only
                 self._write_probe(source, secret, users[0].ids if is_users else None)
 

@@ -42,7 +42,7 @@ if [ -x "$1"/usr/bin/python3 ]; then
     chroot "$1" sh -c 'python3 -m compileall -qq --invalidation-mode unchecked-hash /usr/lib/python3*' || true
 fi
 """
-"""What packages leave behind. Python is compiled, because replicas may not write there and would do it in each process.
+"""Remove what packages leave behind, and compile Python: replicas may not write there and would do it in each process.
 The compiled files do not name the time of their sources, so that each build makes the same."""
 
 

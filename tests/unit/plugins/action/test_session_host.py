@@ -312,6 +312,23 @@ def test_a_removal_by_name_says_who_asks_whatever_it_was_given(
     assert (found["failed"], host.calls) == (True, [])
 
 
+@pytest.mark.parametrize(("given", "sent"), [({}, True), ({"cluster_compute_root_users": []}, False)])
+def test_a_site_says_who_chooses_the_user_of_a_program(host: Any, given: dict[str, Any], sent: bool) -> None:
+    host.say = answer
+    host.action._task.action = "replica_exec"
+    host.action._load_name = "replica_exec"
+    program = {"session_name": "train", "replica": "main1", "command": ["id"]}
+    host.action._task.args = {**program, "user": "0"}
+    found = host.run(awx_user_name="eve", **given)
+    assert bool(host.calls) == sent
+    if not sent:
+        assert "user is '0': Nobody but its administrators may choose the user of programs" in found["msg"]
+    host.calls.clear()
+    host.action._task.args = program
+    host.run(awx_user_name="eve", **given)
+    assert host.calls
+
+
 @pytest.mark.parametrize("asker", [None, "alice"])
 def test_a_verb_that_has_judged_says_itself_who_asks(host: Any, asker: str | None) -> None:
     host.say = answer

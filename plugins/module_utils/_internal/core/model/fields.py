@@ -405,7 +405,7 @@ FIELDS = (
     ),
     Field(
         "user",
-        "name or `uid:gid`",
+        "`me`, `uid:gid` or name",
         "The user that all programs of a replica run as, see [Images](images.md#users).",
         parse_user,
         ROLE,

@@ -134,10 +134,13 @@ def _with_other_replicas(planner: Planner, current: Record, wanted: Wanted) -> D
     if {*target.names} - {entry.name for entry in plan.replicas}:
         used = planner.group.used_by(current.owner, planner.cluster, planner.request.name)
         planner.settings.limits.check(request, current.owner, used)
-    hosts = hosts_from_facts(planner.facts, planner.group.inventory)
+    known = {entry.role for entry in plan.replicas}
+    planner.check_users([role for role in request.roles if role.name not in known], current.owner)
+    inventory = planner.inventory_of(current.owner)
+    hosts = hosts_from_facts(planner.facts, inventory)
     homes: dict[str, str] = {}
     if target.homeless:
-        check_request_against_hosts(request, planner.facts, current=plan, inventory=planner.group.inventory)
+        check_request_against_hosts(request, planner.facts, current=plan, inventory=inventory)
         candidates = [host for host in hosts if host.name not in planner.wish.avoid]
         keys = planner.settings.topology_keys
         found = find_places(plan, request, target, candidates, planner.facts, keys, planner.group.known)
@@ -157,7 +160,7 @@ def _in_new_places(
     free = {host.name: host.free_devices for host in hosts}
     fenced = [address for host in wanted.lost_hosts if (address := plan.hosts[host].underlay_address)]
     request = Request.from_dict(_without(wanted.request, planner.wish.given_up).to_dict())
-    inputs = PlanInputs(planner.facts, planner.settings, free, planner.group.inventory)
+    inputs = PlanInputs(planner.facts, planner.settings, free, planner.inventory_of(current.owner))
     after = changed_plan(plan, request, target, homes, inputs, fenced)
     needs = planner.needs_again(after)
     after = with_images(after, needs)

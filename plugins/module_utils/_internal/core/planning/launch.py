@@ -352,7 +352,7 @@ def _check_without_record(planner: Planner, known: Collection[str]) -> None:
 
 def _refuse_more_than_granted(planner: Planner, record: Record) -> None:
     """Reject making on a host what only a copy of another host contains. Raises InvalidInput and InvalidPlan."""
-    inventory = planner.group.inventory
+    inventory = planner.inventory_of(record.owner)
     reached = {name: planner.facts[name] for name in record.hosts if name in planner.facts}
     for host in hosts_from_facts(reached, inventory):
         own = next((copy for copy in planner.facts[host.name].records if copy.id == record.id), None)
@@ -381,9 +381,10 @@ def _why_not_replaced(planner: Planner, record: Record, missing: Sequence[str]) 
 
 def _new_plan(planner: Planner, waiting: Record | None, replaced: Record | None = None) -> Decided:
     """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
-    request, inventory = planner.request, planner.group.inventory
+    request = planner.request
     before = waiting or replaced  # it keeps its owner, whichever user changes its request
     owner = planner.owner if before is None else before.owner
+    inventory = planner.inventory_of(owner)
     _check_limits(planner, owner)
     old = read_plan(replaced.plan) if replaced is not None else None
     check_request_against_hosts(request, planner.facts, current=old, inventory=inventory)
@@ -418,6 +419,7 @@ def _check_limits(planner: Planner, owner: str) -> None:
     used = planner.group.used_by(owner, planner.cluster, request.name)
     planner.settings.limits.check(request, owner, used, asks_priority)
     check_request_against_site(request, planner.settings)
+    planner.check_users(request.roles, owner)
 
 
 def _no_place(planner: Planner, entry: QueueEntry, record: Record, number: int, replaces: bool) -> Decided:

@@ -18,15 +18,17 @@ from ..model.fields import REPLACE, WAIT
 from ..model.launch_state import HostClaim, Lease
 from ..model.plan import Plan, read_plan
 from ..model.record import RUNNING, Record
-from ..model.request import Request
+from ..model.request import Request, Role
 from ..rules.access import ADMIN, Asker
 from ..rules.build import images_of
 from ..rules.capacity import allocatable_of, hosts_from_facts
+from ..rules.data import Inventory, inventory_for
 from ..rules.images import Need, needs_again
 from ..rules.ledger import claims_of
 from ..rules.placement import Host
 from ..rules.rendezvous import name_hosts
 from ..rules.site import Settings
+from ..rules.users import check_users
 from ..values.deferred import dataclass
 
 Archive = Mapping[str, Mapping[str, str]]
@@ -163,6 +165,15 @@ class Planner:
     def hosts(self, with_tentative: bool) -> list[Host]:
         """Return the hosts; what the session itself has counts as free. with_tentative: of `hosts_from_facts`."""
         return hosts_from_facts(self.facts, self.group.inventory, self.request.name, with_tentative)
+
+    def inventory_of(self, owner: str) -> Inventory:
+        """Return the variables of each host, with what a user's sessions may mount there. Raises InvalidInput."""
+        return inventory_for(self.group.inventory, owner)
+
+    def check_users(self, roles: Sequence[Role], owner: str) -> None:
+        """Reject users of roles that who launches may not choose; the queue launches what was checked before."""
+        if not self.is_queued:
+            check_users(self.request, roles, owner, self.asker, self.settings.root_users)
 
     def archived_images(self) -> Archive:
         """Return the content of the controller's archive of images, if one is given. Raises InvalidInput."""

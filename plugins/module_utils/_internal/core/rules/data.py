@@ -11,6 +11,7 @@ None.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from ..values.paths import is_below
 if TYPE_CHECKING:  # hosts read nothing that users write, so they need not load the parser
     from ..model.facts import HostFacts, PathFacts
     from ..model.request import Request
+
+Inventory = Mapping[str, Mapping[str, Any]]
 
 ROOTS = "cluster_compute_mount_roots"
 DRIVERS = "cluster_compute_volume_drivers"
@@ -54,6 +57,11 @@ OWN_MEMORY = "tmpfs"
 """The type of file system that the local driver does not mount from elsewhere. A site has to allow each other type by
 name, as "local:nfs": a file server trusts the host that mounts, so this gives as much as a path of the host."""
 
+OWNER = "{owner}"
+"""The end of a mount root that stands for the name of a session's owner."""
+_FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
+"""Names of owners that name one folder, which is not hidden."""
+
 PARTLY_PRIVATE = ("/etc",)
 """Folders that sessions may not mount as a whole, though a site may allow folders in them, such as /etc/ssl/certs."""
 
@@ -69,6 +77,9 @@ def parse_roots(value: object) -> tuple[str, ...]:
     for root in roots:
         if not isinstance(root, str) or not root.startswith("/") or not is_plain(root) or ".." in root.split("/"):
             raise ValueError("It must be a list of absolute paths of folders without '..', such as [/srv/shared].")
+        # The owner's folder has to be one that only the site could replace by a symbolic link.
+        if OWNER in root and (root.count(OWNER) > 1 or not re.fullmatch(rf"/+[^/]+/(.*/)?{re.escape(OWNER)}", root)):
+            raise ValueError(f"{OWNER} has to be the last part of a path, below a folder, such as /home/{OWNER}.")
     plain = {"/" + "/".join(part for part in root.split("/") if part not in ("", ".")) for root in roots}
     # Symbolic links in a root's path were made by the site; below another root, users may have made them.
     return tuple(sorted(path for path in plain if not any(path != root and is_below(path, root) for root in plain)))
@@ -97,6 +108,27 @@ def _read(
 def roots_of(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
     """Return the folders below which sessions may mount paths of *host*. Raises InvalidInput."""
     return _read(inventory, host, ROOTS, parse_roots) or ()
+
+
+def for_owner(roots: Iterable[str], owner: str) -> tuple[str, ...]:
+    """Return mount roots as they are for the sessions of a user; those of owners are left out where that is unsafe."""
+    safe = _FOLDER.fullmatch(owner) is not None
+    return tuple(root.replace(OWNER, owner) for root in roots if safe or OWNER not in root)
+
+
+def of_site(roots: Iterable[str]) -> tuple[str, ...]:
+    """Return mount roots as they are for everybody: for those of owners the folder that these are in."""
+    return tuple(dict.fromkeys(root.removesuffix(f"/{OWNER}") for root in roots))
+
+
+def inventory_for(inventory: Inventory, owner: str) -> Inventory:
+    """Return the variables of hosts with the mount roots of a user's sessions. Raises InvalidInput."""
+    return {
+        host: {**variables, ROOTS: list(for_owner(roots_of(inventory, host), owner))}
+        if OWNER in str(variables.get(ROOTS))
+        else variables
+        for host, variables in inventory.items()
+    }
 
 
 def drivers_of(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
@@ -233,6 +265,11 @@ def driver_of(mount: Mount) -> str:
     """Return what a site has to allow for the volume of a mount: its driver; for the local one also what it mounts."""
     kind = dict(mount.driver_options).get("type", OWN_MEMORY) if mount.driver == LOCAL_DRIVER else OWN_MEMORY
     return str(mount.driver) if kind == OWN_MEMORY else f"{LOCAL_DRIVER}:{kind}"
+
+
+def reaches_files(mount: Mount) -> bool:
+    """Tell whether a mount shows files of the hosts or of a file server, and not only a volume of the engine."""
+    return mount.source is not None or driver_of(mount) != LOCAL_DRIVER
 
 
 def is_allowed_driver(mount: Mount, drivers: Iterable[str]) -> bool:

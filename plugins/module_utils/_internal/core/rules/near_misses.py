@@ -21,8 +21,8 @@ SITE_PREFIX = "cluster_compute_"
 SITE = (
     *("accelerators", "admins", "cpus", "deadline_seconds", "encrypted_ports", "events", "fair_share", "image_ports"),
     *("labels", "lease_seconds", "limits", "login_address", "max_replicas", "memory", "mount_roots", "output_days"),
-    *("output_sessions", "output_size", "registries", "reserved_cpus", "reserved_memory", "shared_with", "ssh_ports"),
-    *("state_directory", "subnet_pool", "topology_keys", "underlay_address", "vni_pool", "volume_drivers"),
+    *("output_sessions", "output_size", "registries", "reserved_cpus", "reserved_memory", "root_users", "shared_with"),
+    *("ssh_ports", "state_directory", "subnet_pool", "topology_keys", "underlay_address", "vni_pool", "volume_drivers"),
     *("vxlan_port",),
 )
 """Variables that a site sets, each without `SITE_PREFIX`."""

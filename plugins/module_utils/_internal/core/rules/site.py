@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..model.read_fields import parse_users
 from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.parse import Reader, Readers, is_plain, parse_integer, split_list
@@ -46,6 +47,7 @@ class Settings:
     limits: Limits = DEFAULT_LIMITS
     fair_share: FairShare = NO_SHARES
     image_ports: tuple[int, int] = (8480, 8489)
+    root_users: tuple[str, ...] | None = None
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any]) -> Settings:
@@ -96,4 +98,5 @@ _READERS: Readers = {
     "limits": lambda _variable, value: Limits.from_variable(value),
     "fair_share": lambda _variable, value: FairShare.from_variable(value),
     "image_ports": _port_range,
+    "root_users": parse_users,
 }

@@ -29,6 +29,8 @@ from ..model.record import RUNNING
 from ..model.verb_state import JobState, StepCall, read_state
 from ..rules.job import ENDED, LONGEST, LOST, UNKNOWN, describe, failure_of, plan_job
 from ..rules.output import batch_job, rank_order, shown
+from ..rules.site import Settings
+from ..rules.users import check_choice
 from .logs import choose
 from .verb import PLACE, Answers, Outside, State, call
 
@@ -94,6 +96,7 @@ def _after_read(state: JobState, answers: Answers, _outside: Outside) -> State:
 def _planned(state: JobState, answers: Answers, outside: Outside) -> State:
     """Return the state with the job in it: its id, and on, the host of each of its replicas."""
     request, name = state.request, state.session_name
+    check_choice("job_user", request.user, outside.asker, Settings.from_variables(outside.site).root_users)
     found = read_answers(OutputAnswer, answers)
     chosen = choose(found, outside.asker, name, state.resource_group, "", request.id, "job_id")
     if chosen.job:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -34,14 +35,12 @@ from ..preflight.matrix import read_measured
 from ..preflight.probe_plan import read_probe, rounds
 from ..preflight.report import answer_of, problems_of, report
 from ..rules.addressing import parse_port_pool
-from ..rules.data import roots_of
+from ..rules.data import Inventory, inventory_for, of_site, roots_of
 from ..rules.site import HOST_VARIABLES, Settings
 from ..values.errors import InvalidInput
 from ..values.parse import Reader
 from .verb import OF_HOST, Answers, Outside, State, call
 
-Inventory = Mapping[str, Mapping[str, Any]]
-"""The variables of each host."""
 REFUSED = "Preflight cannot begin; no host was touched."
 ANSWERED = {"examine": "examined", "listen": "listening", "reach": "reached", "hear": "heard"}
 """By step the field of the state that has the answers to it."""
@@ -59,11 +58,11 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -> S
     state.settings = read_given(PreflightGiven, given, "preflight", reader)
     reader.attempt(lambda: _read(state, outside), None)
     reader.finish(None)
-    options, _settings, inventory = _read(state, outside)
+    options, _settings, _inventory = _read(state, outside)
     examine = Examine(
         tuple(options.images), tuple(options.paths), tuple(options.volumes), encryption=options.request.encrypted
     )
-    own = {host: replace(examine, roots=_roots(inventory, host)) for host in hosts}
+    own = {host: replace(examine, roots=of_site(_roots(outside.inventory, host))) for host in hosts}
     return state.follow("examine", "Examine every host", "Decide which hosts test each other", [call(own, OF_HOST)])
 
 
@@ -98,7 +97,9 @@ def _read(state: PreflightState, outside: Outside) -> tuple[Options, Settings, I
     """
     first, *_others = state.hosts
     options = Options.from_variables(state.settings, pick(outside.inventory[first], REQUEST_VARIABLES))
-    inventory = {host: pick(outside.inventory[host], HOST_VARIABLES) for host in state.hosts}
+    inventory: Inventory = {host: pick(outside.inventory[host], HOST_VARIABLES) for host in state.hosts}
+    with suppress(InvalidInput):  # a finding reports it
+        inventory = inventory_for(inventory, outside.asker.name)
     return options, Settings.from_variables(outside.site), inventory
 
 

@@ -37,11 +37,13 @@ def call(request: Repair, check_mode: bool) -> RepairAnswer:
     def evaluate(record: Record, host: str) -> None:
         # The rules for plans take long to import, and a host that has its own records does not need them.
         from ...core.rules.check import validate_plan
+        from ...core.rules.data import for_owner
         from ...core.rules.grants import check_plan
         from ..facts import private_places
 
         used = validate_plan(record.plan).hosts[host].mount_roots
-        roots = shown_by_roots(request.mount_roots, used, private_places(state))
+        granted = for_owner(request.mount_roots, record.owner)
+        roots = shown_by_roots(granted, used, private_places(state))
         devices = allocatable.devices if allocatable else ()
         check_plan(record.plan, host, roots, request.volume_drivers, devices)
 

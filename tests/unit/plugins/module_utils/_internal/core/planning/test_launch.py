@@ -70,6 +70,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     RenamedHost,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
+from ansible_collections.cluster_compute.session.tests.support.core.rules.examples import path_facts
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import IMAGE
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     facts as host,
@@ -399,6 +400,46 @@ def test_a_launch_that_has_waited_does_not_share_it_as_it_was_shared_before(queu
     now = advance(before, PENDING, "Its request was changed.", shared_with=())
     found = decide(planner(request(), shared_with=("bob",), h1=host(now)), before, queued, cleaned_up=True)
     assert (found["status"], found["record"].get("shared_with")) == ("SCHEDULED", None)
+
+
+BOB = Asker("bob", is_admin=False)
+
+
+def in_home(wanted: Request, asker: Asker, here: dict[str, Any], **given: Any) -> Planner:
+    """Return a planner for a site where owners mount what is below their own folder."""
+    paths = {mount.source: path_facts(mount.source) for mount in wanted.mounts}
+    found = planner(wanted, asker=asker, h1={**here, "paths": paths}, **given)
+    found.group = replace(found.group, inventory={"h1": {"cluster_compute_mount_roots": ["/home/{owner}"]}})
+    return found
+
+
+def test_owners_mount_their_own_folders() -> None:
+    own, other = request(mounts=["/home/alice/x:/x"], user="me"), request(mounts=["/home/bob/x:/x"], user="me")
+    made = run(in_home(own, ALICE, host()), cleaned_up=True)
+    assert made["record"]["plan"]["hosts"]["h1"]["mount_roots"] == ["/home/alice"]
+    with pytest.raises(InvalidInput, match="allows only what is below /home/alice"):
+        run(in_home(other, ALICE, host()), cleaned_up=True)
+    assert run(in_home(own, ADMIN, host()), cleaned_up=True)["status"] == "SCHEDULED"
+
+
+def test_nobody_it_is_shared_with_runs_something_else_as_its_owner() -> None:
+    _record, here = running(request(), shared_with=["bob"])
+    replacing = planner(request(user="me"), owner="bob", asker=BOB, h1=here)
+    replacing.recreate = True
+    with pytest.raises(InvalidInput, match="The session belongs to alice, and you are bob"):
+        run(replacing, cleaned_up=True)
+    roles = [{"name": "main", "replicas": 1}, {"name": "sub", "replicas": 1}]
+    _record, here = running(request(roles=roles), shared_with=["bob"])
+    more = request(roles=[*roles, {"name": "more", "replicas": 1, "user": "me"}])
+    with pytest.raises(InvalidInput, match="The session belongs to alice, and you are bob"):
+        run(planner(more, owner="bob", asker=BOB, h1=here), cleaned_up=True)
+    assert run(planner(more, asker=ALICE, h1=here), cleaned_up=True)["status"] == "PENDING", "it has no room"
+
+
+def test_the_queue_launches_for_whom_it_was_checked() -> None:
+    record = replace(waiting(request(user="me")), shared_with=("bob",))
+    queued = planner(request(user="me"), asker=BOB, h1=host(record))
+    assert decide(queued, record, queued=True, cleaned_up=True)["status"] == "SCHEDULED"
 
 
 ALICE = Asker("alice", is_admin=False)

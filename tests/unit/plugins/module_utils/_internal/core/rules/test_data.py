@@ -18,7 +18,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     ROOTS,
     data_of_hosts,
     drivers_of,
+    for_owner,
+    inventory_for,
     mount_problems,
+    of_site,
     roots_of,
     sharing_problems,
 )
@@ -233,6 +236,19 @@ def test_site_variables():
             roots_of({"h1": {ROOTS: bad}}, "h1")
     with pytest.raises(InvalidInput, match=f"{DRIVERS} of host h1"):
         drivers_of({"h1": {DRIVERS: [""]}}, "h1")
+
+
+def test_the_folders_of_owners():
+    roots = roots_of({"h1": {ROOTS: ["/home/{owner}", "/srv"]}}, "h1")
+    assert for_owner(roots, "alice") == ("/home/alice", "/srv")
+    assert of_site(roots) == ("/home", "/srv")
+    for unsafe in ("", ".", "..", ".ssh", "a/b", "../root", "a b", "{owner}/"):
+        assert for_owner(roots, unsafe) == ("/srv",)
+    for bad in ("/home/{owner}/data", "/{owner}", "/home/x{owner}", "/home/{owner}{owner}", "/{owner}/{owner}"):
+        with pytest.raises(InvalidInput, match="has to be the last part of a path, below a folder"):
+            roots_of({"h1": {ROOTS: bad}}, "h1")
+    inventory = inventory_for({"h1": {ROOTS: ["/home/{owner}", "/srv"], "x": 1}, "h2": {ROOTS: "/srv"}, "h3": {}}, "al")
+    assert inventory == {"h1": {ROOTS: ["/home/al", "/srv"], "x": 1}, "h2": {ROOTS: "/srv"}, "h3": {}}
 
 
 def test_paths_have_to_be_allowed_as_written_and_as_they_are():

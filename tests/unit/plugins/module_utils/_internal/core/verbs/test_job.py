@@ -55,11 +55,17 @@ def there(name: str = JOB) -> dict[str, dict[str, Any]]:
     return known({name: {"on": ON, "command": ["sleep", "9"]}})
 
 
-def begun(answers: Answers, check_mode: bool = False, asker: Asker = ADMIN, **variables: Any) -> tuple[State, Outside]:
+def begun(
+    answers: Answers,
+    check_mode: bool = False,
+    asker: Asker = ADMIN,
+    site: dict[str, Any] | None = None,
+    **variables: Any,
+) -> tuple[State, Outside]:
     """Return the state after the look at the hosts; variables: of the job, without their prefix."""
     request = encode(parse_job_request({f"job_{key}": value for key, value in variables.items()}))
     assert "hush-hush" in str(request.get("env")) or "env" not in variables
-    outside = Outside(now=0.0, draw=lambda: DRAWN, check_mode=check_mode, asker=asker)
+    outside = Outside(now=0.0, draw=lambda: DRAWN, check_mode=check_mode, asker=asker, site=site or {})
     given = {"session_name": "train", "resource_group": "all", "request": request}
     state = job.begin(given, HOSTS, outside)
     assert (state["step"], hosts_of(state)) == ("look", list(HOSTS))
@@ -186,6 +192,14 @@ def test_nobody_runs_reads_or_stops_jobs_of_others(given: dict[str, Any]) -> Non
     with pytest.raises(InvalidInput, match=r"It belongs to alice, who shares it with bob. You are eve."):
         begun(there(), asker=Asker("eve", is_admin=False), **given)
     assert begun(there(), asker=Asker("bob", is_admin=False), **given)[0]["hosts"]
+
+
+def test_a_site_says_who_chooses_the_user_of_a_job() -> None:
+    given: dict[str, Any] = {"site": {"cluster_compute_root_users": []}, "asker": Asker("alice", is_admin=False)}
+    with pytest.raises(InvalidInput, match="job_user is '0:0': Nobody but its administrators may choose the user"):
+        begun(there(), command="id", user="0:0", **given)
+    assert begun(there(), command="id", **given)[0]["hosts"]
+    assert begun(there(), command="id", user="0:0", **{**given, "site": {}})[0]["hosts"]
 
 
 def test_hosts_that_have_other_names_since_are_called_by_those() -> None:

@@ -90,6 +90,9 @@ def test_hosts_that_are_well_go_through_all_steps_and_nothing_is_found() -> None
     assert run.state["problems"] == []
     assert run.calls["examine"]["n1"]["images"] == ["train:1"]
     assert run.calls["examine"]["n1"]["roots"] == run.calls["reach"]["n1"]["roots"] == ["/srv"]
+    own = Preflight(request={**request, "cluster_compute_mount_roots": ["/srv", "/home/{owner}"]}).until("")
+    assert own.calls["examine"]["n1"]["roots"] == ["/home", "/srv"], "whoever runs it"
+    assert own.calls["reach"]["n1"]["roots"] == ["/home/root", "/srv"], "as sessions of who runs it have it"
     assert run.calls["reach"]["n2"]["ports"] == dict.fromkeys(("n0", "n1", "n2"), 8480)
     assert run.calls["hear"]["n0"]["server"] == {"pid": 1}
     answer = run.state["answer"]
