@@ -49,7 +49,7 @@ DATA: dict[str, Any] = {
         {"volume": "it-small", "target": "/small", "driver_options": SMALL},
     ],
 }
-NAMES = ("data", "refused")
+NAMES = ("data", "refused", "theirs")
 
 
 @pytest.fixture(scope="module")
@@ -284,6 +284,55 @@ def test_no_way_out_and_no_change_of_what_exists(folders: None) -> None:
         assert run.code != 0
         for words in (word for _mount, some in mounts for word in some):
             assert words in run.failures, run.failures
+
+
+OWN = "/srv/shared/somebody"
+THEIRS: dict[str, Any] = {
+    **BASE,
+    "session_name": "theirs",
+    "session_user": "me",
+    "session_mounts": [f"{OWN}:/data"],
+    "awx_user_name": "somebody",
+    "cluster_compute_mount_roots": ["/srv/shared/{owner}"],
+    "cluster_compute_root_users": [],
+}
+
+
+@pytest.fixture
+def somebody(folders: None) -> Iterator[None]:
+    """Give the hosts a user with a shared folder that nobody else may enter."""
+    for host in HOSTS:
+        script(host, "useradd --uid 4242 --user-group --groups video somebody")
+    script("n1", f"mkdir -m 700 {OWN}; chown somebody: {OWN}")
+    yield
+    clear("theirs")
+    for host in HOSTS:
+        script(host, "userdel somebody")
+    script("n1", f"rm -r {OWN}")
+
+
+def test_programs_run_as_who_launches_and_use_what_only_that_user_may(somebody: None) -> None:
+    other = {"session_mounts": ["/srv/shared/real:/data"]}
+    cases = [
+        ({"session_user": "1:1"}, "session_user of the role main is '1:1': Nobody but its administrators may choose"),
+        (other, f"the site allows only what is below {OWN} (cluster_compute_mount_roots)"),
+        ({"session_owner": "bob", "session_shared_with": "somebody"}, "belongs to bob, and you are somebody"),
+    ]
+    runs = in_parallel(lambda case: launch({**THEIRS, **case[0]}), cases)
+    assert [words in run.failures for run, (_given, words) in zip(runs, cases)] == [True] * 3
+    launch(THEIRS).ok()
+    found = replicas("theirs")
+    found["main1"].run("sh", "-c", "echo weights >/data/weights")
+    for replica in found.values():
+        assert replica.run("sh", "-c", "id -u; id -G; echo $HOME; cat /data/weights").split("\n")[:-1] == [
+            *("4242", f"4242 {script(replica.host, 'getent group video | cut -d: -f3').strip()}"),
+            *("/home/somebody", "weights"),
+        ]
+    assert script("n1", f"stat -c '%U %a' {OWN}/weights").split()[0] == "somebody"
+    assert launch(THEIRS).ok().changed_hosts == set()
+    script("n2", f"chown root: {OWN}")
+    teardown("theirs").ok()
+    assert f"The user 4242:4242 (session_user) may not write in {OWN}" in launch(THEIRS).failures
 
 
 def test_where_root_may_not_write_the_owner_of_the_folder_proves_it(folders: None) -> None:
