@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import (
     SITE_VARIABLES,
@@ -31,6 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     State,
     hosts_of,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_images import read_images
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.events import (
     EVENT,
     handed_on,
@@ -213,8 +215,11 @@ def _artifact(handing: HandingVerb | None, state: State, event: events.Event | N
 
 
 def _read_archive(request: Request) -> dict[str, dict[str, str]]:
-    """Return the images in the controller's archive. Raises InvalidInput."""
+    """Return the images in the controller's archive, or those of its engine. Raises InvalidInput."""
+    references = sorted({role.image for role in request.roles})
+    if request.image_from is not None:
+        return read_images(references, C.DEFAULT_LOCAL_TMP)
     path = str(request.image_archive)
     found = read_archive(path)
-    check_archive(path, found, sorted({role.image for role in request.roles}))
+    check_archive(path, found, references)
     return found

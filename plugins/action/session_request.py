@@ -42,6 +42,7 @@ OF_SITE = (
     "session_image",
     "session_image_pull",
     "session_image_archive",
+    "session_image_from",
     "session_owner",
     "session_encrypted",
 )

@@ -21,8 +21,10 @@ from typing import Any
 from ansible import constants
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
 from ansible_collections.cluster_compute.session.plugins.action.session_output import ActionModule as OutputAction
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import CONTROLLER
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.call_limits import (
     ANSWER_SECONDS,
     seconds_for,
@@ -40,6 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     calls_of,
     combined,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_images import save_image
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 
@@ -86,7 +89,10 @@ class ImagesCall(HostAction):
                 given["token"] = hmac.new(secret.encode(), both.encode(), hashlib.sha256).hexdigest()
             if state == "loaded" and not self._task.check_mode:
                 self._get_ready(self._python(task_vars))
-                given["archive"] = self._bring(str(given["archive"]), seconds_for("session_images", given))
+                path = str(given["archive"])
+                if path == CONTROLLER:
+                    path = save_image(given["transfer"]["reference"], constants.DEFAULT_LOCAL_TMP, Display().display)
+                given["archive"] = self._bring(path, seconds_for("session_images", given))
         except CoreError as error:
             return {"failed": True, "msg": str(error)}
         self._task.args = given

@@ -30,8 +30,9 @@ options:
   own:
     description:
       - Request variables of a playbook that has its own session. The user's C(session_resource_group),
-        C(session_image), C(session_image_pull), C(session_image_archive), C(session_owner) and C(session_encrypted)
-        also apply, because they may be the same for all sessions of a site. Other variables of the user are ignored.
+        C(session_image), C(session_image_pull), C(session_image_archive), C(session_image_from), C(session_owner) and
+        C(session_encrypted) also apply, because they may be the same for all sessions of a site. Other variables of the
+        user are ignored.
     type: dict
 seealso:
   - module: cluster_compute.session.session_decide

@@ -16,10 +16,14 @@ from textwrap import dedent, indent
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab.names import Lab
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab.processes import running
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
+    DIRECTORY,
     HOSTS,
+    LAB,
     ON_EACH,
     STATE,
     Run,
@@ -89,10 +93,10 @@ def push(image: str) -> None:
     )
 
 
-def make(image: str, number: int) -> str:
-    """Make an image on n1 that differs from all others; return its id."""
+def make(image: str, number: int, host: str = "n1") -> str:
+    """Make an image on a host that differs from all others; return its id."""
     refusal = script(
-        "n1",
+        host,
         f"docker create --name made {BUSYBOX} >/dev/null; docker commit --change 'LABEL number={number}' made {image}; "
         "docker rm made >/dev/null",
     )
@@ -392,6 +396,37 @@ class TestWithoutRegistry:
         finally:
             clear("trio")
             forget(ARCHIVED)
+
+    def test_the_engine_of_the_controller_gives_its_image_to_one_host(
+        self, untouched_lab: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The engine of a host that is not in the resource group serves as that of the controller."""
+        built = make(ARCHIVED, 7, "n3")
+        pool = tmp_path / "pool.json"
+        pool.write_text(json.dumps({"all": {"children": {"pair_pool": {"hosts": {"n1": {}, "n2": {}}}}}}), "utf-8")
+        request = {**REQUEST, "session_size": 2, "session_resource_group": "pair_pool", "session_image": ARCHIVED}
+        request |= {"session_image_from": "controller"}
+        socket = f"/proc/{running(Lab(LAB, str(DIRECTORY)).host('n3'))}/root/run/docker.sock"
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
+        try:
+            launched = launch(request, "-i", str(pool)).ok()
+            assert images() == dict.fromkeys(("n1", "n2"), built)
+            lines = [
+                line.split(" (")[0]
+                for result in launched.of("Report who has got it from whom")
+                for line in result["values"]["msg"]
+            ]
+            assert lines == [f"n1 got {ARCHIVED} from the controller", f"n2 got {ARCHIVED} from n1"]
+            assert launch(request, "-i", str(pool)).ok().of("Bring the image from the controller to one host") == []
+            clear("trio")
+            unknown = launch({**request, "session_image": "cluster-compute/other:1"}, "-i", str(pool))
+            assert "The engine of the controller has no cluster-compute/other:1. Build or pull it" in unknown.failures
+            monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+            silent = launch({**request, "session_name": "alone"}, "-i", str(pool))
+            assert "session_image_from is 'controller': The engine of the controller cannot be used" in silent.failures
+        finally:
+            clear("trio")
+            forget(ARCHIVED, built)
 
 
 STRANGER = """

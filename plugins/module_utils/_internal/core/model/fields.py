@@ -186,6 +186,9 @@ def _span(name: str, meaning: str, otherwise: str, question: Question) -> Field:
     return Field(name, kind, meaning, parse, otherwise=otherwise, optional=True, show=show, question=question)
 
 
+CONTROLLER = "controller"
+"""Where images come from instead of a registry."""
+
 FIELDS = (
     Field(
         "name",
@@ -229,6 +232,14 @@ FIELDS = (
         "absolute path",
         "File on the controller, made by `docker save`, that holds images of the session.",
         parse_archive,
+    ),
+    _choice(
+        "image_from",
+        (CONTROLLER,),
+        "The controller's own engine gives the image to hosts that lack it, see "
+        "[Images](images.md#how-hosts-get-an-image).",
+        otherwise="a registry or other hosts",
+        optional=True,
     ),
     _choice(
         "mode",

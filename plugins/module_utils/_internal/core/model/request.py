@@ -99,9 +99,9 @@ class Request:
     """The request of a user; two requests are equal if they ask for the same session.
 
     roles: main first, then in the order given. mode: the requested mode, not the effective one. hosts: the only hosts
-    allowed, if any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive: how hosts get
-    images; they are not part of the session. max_size: how far it may grow while it runs. on_host_loss: one of
-    HOST_LOSS. max_duration, max_idle, end_warning: seconds, None for no limit and no warning. Lists whose order means
+    allowed, if any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive, image_from: how
+    hosts get images; they are not part of the session. max_size: how far it may grow while it runs. on_host_loss: one
+    of HOST_LOSS. max_duration, max_idle, end_warning: seconds, None for no limit and no warning. Lists whose order means
     nothing (mounts, ports, hosts, keys) are sorted.
     """
 
@@ -133,6 +133,7 @@ class Request:
     on_host_loss: str = WAIT
     image_pull: str = dataclasses.field(default=MISSING, compare=False)
     image_archive: str | None = dataclasses.field(default=None, compare=False)
+    image_from: str | None = dataclasses.field(default=None, compare=False)
 
     @property
     def size(self) -> int:
@@ -324,6 +325,9 @@ def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str,
     if values["max_size"] is not None and values["max_size"] < values["size"]:
         message = f"The session has {values['size']} replicas. Allow at least as many, or leave it out."
         reader.add("session_max_size", values["max_size"], message)
+    if values["image_from"] is not None and values["image_archive"] is not None:
+        message = "session_image_archive names another source. Leave one of them out."
+        reader.add("session_image_from", values["image_from"], message)
     if values["end_warning"] is not None:
         ends = [values[key] for key in ("max_duration", "max_idle") if values[key] is not None]
         if not ends or values["end_warning"] >= min(ends):

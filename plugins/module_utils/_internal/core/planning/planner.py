@@ -176,8 +176,8 @@ class Planner:
             check_users(self.request, roles, owner, self.asker, self.settings.root_users)
 
     def archived_images(self) -> Archive:
-        """Return the content of the controller's archive of images, if one is given. Raises InvalidInput."""
-        if self.request.image_archive is None:
+        """Return the images that the controller gives, from an archive or its engine. Raises InvalidInput."""
+        if self.request.image_archive is None and self.request.image_from is None:
             return {}
         if self.archive is None:
             self.archive = self.read_archive(self.request)

@@ -441,18 +441,19 @@ def suits(architecture: str, machine: str) -> bool:
 
 def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:
     """Use the image of the archive, even if hosts have another one by that name."""
+    variable = archived.get("variable", "session_image_archive")
     for host in need.hosts:
         store, _slash, machine = need.platforms[host].partition("/")
         if store != CLASSIC_STORE:
             raise InvalidInput.single(
-                "session_image_archive",
+                variable,
                 need.reference,
                 f"The engine of {host} keeps images in the store of containerd, where they have other ids than in an "
                 "archive. Load the archive there by hand, or use a registry.",
             )
         if machine and archived["architecture"] != machine:
             raise InvalidInput.single(
-                "session_image_archive",
+                variable,
                 need.reference,
                 f"In the archive it is for {archived['architecture']}, and {host} is {machine}.",
             )

@@ -57,7 +57,8 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Lau
         pulls = {host: Pull(tuple(wanted)) for host, wanted in found.pulls.items()}
         return _step(launch, "pull", f"Pull by digest, in parallel, {progress}", pulls)
     if found.loads:
-        archive, allowed = str(state.request.request["image_archive"]), tuple(state.archive)
+        request = state.request.request
+        archive, allowed = str(request.get("image_archive") or request.get("image_from")), tuple(state.archive)
         loads = {host: Load(found.receives[host], archive, allowed) for host in found.loads}
         title = f"Bring the image from the controller to one host, {progress}"
         return _step(launch, "load", title, loads)
