@@ -250,7 +250,7 @@ class ActionModule(ActionBase):
         result = dict(remove_values(self._call(asked, self._python(task_vars), host), checked._no_log_values))
         return not_shown(result) if call == "host_info" and not result.get("failed") else result
 
-    def _set_asker(self, arguments: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
+    def _set_asker(self, arguments: dict[str, object], task_vars: Mapping[str, object]) -> None:
         """Set who makes the request, and where. Raises CoreError, also for a user that the asker may not choose."""
         template = reader(self._templar)
         asker = read_asker(task_vars, template)
@@ -259,7 +259,7 @@ class ActionModule(ActionBase):
             arguments["scope"] = read_scope(task_vars, template).told
         given = template(task_vars.get(ROOT_USERS))
         allowed = parse_users(ROOT_USERS, given) if is_given(given) else None
-        check_choice("user", arguments.get("user") or "", asker, allowed)
+        check_choice("user", str(arguments.get("user") or ""), asker, allowed)
 
     def _call(self, asked: _Question, python: str, name: str) -> dict[str, Any]:
         """Return the answer of the program. Sends the program first if the host does not have it.

@@ -58,7 +58,7 @@ def read_images(references: Iterable[str], folder: str) -> dict[str, dict[str, s
 def save_image(reference: str, folder: str, say: Callable[[str], None]) -> str:
     """Write an archive of an image of the controller's engine into *folder*, and return its path.
 
-    say: is told from time to time how many bytes were read. Raises InvalidInput.
+    say: shows how many bytes were read, from time to time. Raises InvalidInput.
     """
     with _engine() as engine:
         return str(_saved(engine, reference, folder, say))

@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.tests.support.contract.job import Job
 from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     BUSYBOX,
+    HERE,
     INVENTORY,
     Host,
     output_of,
@@ -89,21 +90,23 @@ def test_a_session_of_one_replica_has_the_home_as_well(host: Host) -> None:
 
 
 def test_a_user_by_name_is_that_of_the_image(host: Host) -> None:
-    session = host.launch(size=2, user="guest", image=with_guest())
+    image = with_files({"passwd": "root:x:0:0::/:/bin/sh\nguest:x:999:999::/guests:/bin/sh\n"})
+    session = host.launch(size=2, user="guest", image=image)
     try:
         assert session.run_in("main1", "ssh", "sub1", "id -un; echo $HOME").split() == ["guest", "/guests"]
     finally:
         session.remove(undo=True)
-        output_of("docker", "rmi", "for-users")
+        output_of("docker", "rmi", image)
 
 
-def with_guest() -> str:
-    """Return an image that knows a user, who is nobody to the host."""
+def with_files(files: dict[str, str]) -> str:
+    """Return an image with files in /etc."""
     output_of("docker", "create", "--name=for-users", BUSYBOX)
     folder = Path("/tmp/for-users/etc")
     folder.mkdir(parents=True)
     try:
-        (folder / "passwd").write_text("root:x:0:0::/:/bin/sh\nguest:x:999:999::/guests:/bin/sh\n", encoding="utf-8")
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
         output_of("docker", "cp", str(folder), "for-users:/")
         output_of("docker", "commit", "for-users", "for-users")
     finally:
@@ -157,6 +160,59 @@ def test_a_folder_that_the_user_may_not_use_is_named(host: Host, home: Path) -> 
             session.bring("held")
     home.chmod(0o755)
     assert host.held(size=2, user="4321:1", mounts=[f"{home}:/home/x:ro"])
+
+
+def test_a_folder_in_one_that_the_user_may_not_enter_is_refused(host: Host, home: Path) -> None:
+    """Root could mount it past the closed one, and root_squash makes no difference."""
+    inner = home / "project"
+    inner.mkdir(mode=0o755)
+    session = host.plan(size=2, user="4321:1", mounts=[f"{inner}:/x:ro"])
+    words = rf"The user 4321:1 \(session_user\) may not enter every folder above {inner}\."
+    with pytest.raises(SessionError, match=words):
+        session.bring("held")
+    with pytest.raises(SessionError, match=words):
+        squashed(lambda: session.bring("held"))
+
+
+def test_a_folder_is_made_as_the_user(host: Host, home: Path) -> None:
+    os.chown(home, 4242, 4242)
+    made = home / "results"
+    session = host.plan(size=2, user="me", mounts=[{"source": str(made), "target": "/x", "mode": "0750"}])
+    squashed(lambda: session.bring("held"))
+    assert (made.stat().st_uid, made.stat().st_mode & 0o777) == (4242, 0o750)
+    session.remove(undo=True)
+    assert not made.exists()
+    session = host.plan(
+        size=2, user="4321:1", mounts=[{"source": str(made), "target": "/x", "owner": "4321:1", "mode": "0755"}]
+    )
+    with pytest.raises(SessionError, match=f"{home}"):
+        session.bring("held")
+    assert not made.exists()
+
+
+def test_a_root_that_its_owner_could_replace_is_refused(host: Host, home: Path) -> None:
+    os.chown(home, 4242, 4242)
+    home.parent.chmod(0o1777)
+    session = host.plan(size=2, user="me", mounts=[f"{home}:/x"])
+    session.record.plan["hosts"][HERE]["mount_roots"] = [str(home)]
+    with pytest.raises(SessionError, match=f"{home} cannot be a mount root: its owner may replace it"):
+        session.bring("held")
+
+
+def test_an_image_does_not_give_the_number_of_a_group_another_meaning(host: Host, home: Path) -> None:
+    video = grp.getgrnam("video").gr_gid
+    image = with_files({"group": f"root:x:0:\n{video}:x:0:\n"})
+    try:
+        session = host.plan(size=2, user="me", image=image)
+        with pytest.raises(SessionError, match=rf"would get another group .* by '{video}:x:0:' in /etc/group"):
+            session.start()
+        session.remove(undo=True)
+        session = host.plan(size=2, groups=[video], mounts=[f"{home}:/etc/group:ro"])
+        with pytest.raises(SessionError, match=r"would get another group .* by '/etc/group' in /etc/group"):
+            session.start()
+    finally:
+        host.clear()
+        output_of("docker", "rmi", image)
 
 
 def test_who_launches_has_to_be_known_and_not_root(host: Host) -> None:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 from ..core.model.record import is_session_id
@@ -70,6 +71,24 @@ class Ids:
     gid: int
     groups: tuple[int, ...] = ()
 
+    def __str__(self) -> str:
+        return f"{self.uid}:{self.gid}"
+
+    @property
+    def text(self) -> str:
+        """The numbers as text, for `read_ids`."""
+        return ":".join([str(self.uid), str(self.gid), *map(str, self.groups)])
+
+
+def read_ids(text: str) -> Ids:
+    """Return the numbers in the text of `Ids.text`."""
+    uid, gid, *groups = map(int, text.split(":"))
+    return Ids(uid, gid, tuple(groups))
+
+
+IDENTITY = threading.RLock()
+"""Held by who acts as another user: the kernel's calls for that change all threads of the process."""
+
 
 def mounted(pid: int | str = "self") -> list[Mounted]:
     """Return the mounts of a process, in the order in which they were made."""
@@ -103,29 +122,42 @@ def waiting(path: str) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def opened(path: str, roots: Iterable[str]) -> Iterator[int]:
+def opened(path: str, roots: Iterable[str], users: Sequence[Ids] = ()) -> Iterator[int]:
     """Yield a descriptor (O_PATH) of *path*, if its real path is below the one of *roots* that it is written below.
 
     Links on the way are followed once, to learn the real path; that is opened name by name without following any, so a
-    link that is made meanwhile has no effect. The roots are the site's own, and trusted.
+    link that is made meanwhile has no effect. The roots are the site's own, and trusted. users: who may all enter the
+    folders between the root and the path; they do so where root may not, as on NFS with root_squash.
     Raises FolderError.
     """
     with waiting(path):
-        descriptor = _open(path, list(roots))
+        descriptor = _open(path, list(roots), users)
         try:
             yield descriptor
         finally:
             os.close(descriptor)
 
 
-def _open(path: str, roots: list[str]) -> int:
+def _open(path: str, roots: list[str], users: Sequence[Ids]) -> int:
     _wake(path)
     real = os.path.realpath(path)
     for root in roots:
         top = os.path.realpath(root)
         if is_below(path, root) and is_below(real, top):
-            return _descend(path, top, [name for name in real[len(top) :].split("/") if name])
+            _refuse_replaceable(root)
+            return _descend(path, top, [name for name in real[len(top) :].split("/") if name], users)
     raise FolderError(f"{path} is really {real}, which is not below {', '.join(roots) or 'any allowed folder'}.")
+
+
+def _refuse_replaceable(root: str) -> None:
+    """Refuse a root that a user could replace by a link, as its owner could in a folder in which all may write."""
+    with suppress(OSError):
+        above, own = os.stat(os.path.dirname(root)), os.lstat(root)
+        if own.st_uid != 0 and above.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise FolderError(
+                f"{root} cannot be a mount root: its owner may replace it, because others than root may write in the "
+                "folder above. Take that right from them, or name another root."
+            )
 
 
 def _wake(path: str) -> None:
@@ -148,14 +180,17 @@ def ask_again(path: str) -> None:
             os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
 
-def _descend(path: str, top: str, names: list[str]) -> int:
+def _descend(path: str, top: str, names: list[str], users: Sequence[Ids] = (), by_owner: bool = False) -> int:
+    """Open a path below *top* name by name. by_owner: where root may not, the owner of the folder does it."""
     flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         found = os.open(top, flags)
-        for name in names:
+        for number, name in enumerate(names):
             above = found
             try:
-                found = _open_in(above, name, flags)
+                if number:
+                    _refuse_entry(above, path, users)
+                found = _open_in(above, name, flags, users, by_owner)
             finally:
                 os.close(above)
             if stat.S_ISLNK(os.fstat(found).st_mode):
@@ -168,11 +203,25 @@ def _descend(path: str, top: str, names: list[str]) -> int:
         raise FolderError(f"{path} cannot be opened: {error.strerror}.") from error
 
 
-def _open_in(folder: int, name: str, flags: int) -> int:
-    """Open a name in an open folder. Raises OSError."""
-    found: list[int] = []
-    _as_root_or_owner(folder, lambda: found.append(os.open(name, flags, dir_fd=folder)))
-    return found[0]
+def _refuse_entry(folder: int, path: str, users: Iterable[Ids]) -> None:
+    for ids in users:
+        if not _may(folder, ids, os.X_OK):
+            raise FolderError(
+                f"The user {ids} (session_user) may not enter every folder above {path}. Give that user the right, or "
+                "mount what this user can reach."
+            )
+
+
+def _open_in(folder: int, name: str, flags: int, users: Sequence[Ids], by_owner: bool) -> int:
+    """Open a name in an open folder, as the first of the users if root may not. Raises OSError."""
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except PermissionError:
+        status = os.fstat(folder)
+        if not users and not (by_owner and status.st_uid):
+            raise
+    with acting_as(users[0] if users else Ids(status.st_uid, status.st_gid)):
+        return os.open(name, flags, dir_fd=folder)
 
 
 def identity(status: os.stat_result) -> tuple[int, int]:
@@ -275,18 +324,24 @@ def sees(pid: int, wanted: tuple[int, int]) -> bool:
     return False
 
 
-def make_folder(path: str, roots: Iterable[str], owner: tuple[int, int], mode: int) -> None:
-    """Make the folder *path*, whose parent is below one of *roots*. Raises FolderError, also where it exists."""
+def make_folder(path: str, roots: Iterable[str], owner: tuple[int, int], mode: int, users: Sequence[Ids] = ()) -> None:
+    """Make the folder *path*, whose parent is below one of *roots*. Raises FolderError, also where it exists.
+
+    users: as of `opened`; the first of them makes it.
+    """
     parent, _dummy, name = path.rpartition("/")
-    with opened(parent, roots) as above:
+    with opened(parent, roots, users) as above:
         try:
-            os.mkdir(name, 0o700, dir_fd=above)
-            made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+            with acting_as(users[0]) if users else nullcontext():
+                os.mkdir(name, 0o700, dir_fd=above)
+                made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
         except OSError as error:
             raise FolderError(f"The folder {path} cannot be made: {error.strerror}.") from error
         try:
-            os.fchown(made, *owner)
-            os.fchmod(made, mode)
+            if (os.fstat(made).st_uid, os.fstat(made).st_gid) != owner:
+                os.fchown(made, *owner)
+            with acting_as(users[0]) if users and users[0].uid == owner[0] else nullcontext():
+                os.fchmod(made, mode)
         except OSError as error:
             os.rmdir(name, dir_fd=above)
             raise FolderError(f"The folder {path} cannot be given to its owner: {error.strerror}.") from error
@@ -341,20 +396,23 @@ def read_inside(folder: int, name: str, ids: Ids | None = None) -> str | None:
     return found[0]
 
 
-def remove_inside(folder: int, name: str) -> None:
-    """Remove a file in an open folder; gone already is fine. Raises OSError."""
+def remove_inside(folder: int, name: str, ids: Ids | None = None) -> None:
+    """Remove a file in an open folder; gone already is fine. ids: of who wrote it. Raises OSError."""
 
     def remove() -> None:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
 
-    _as_root_or_owner(folder, remove)
+    _as(ids, folder, remove)
 
 
 def may_use(found: int, ids: Ids, writes: bool) -> bool:
     """Tell whether a user may read an open folder or file, and write there."""
     is_folder = stat.S_ISDIR(os.fstat(found).st_mode)
-    mode = os.R_OK | (os.X_OK if is_folder else 0) | (os.W_OK if writes else 0)
+    return _may(found, ids, os.R_OK | (os.X_OK if is_folder else 0) | (os.W_OK if writes else 0))
+
+
+def _may(found: int, ids: Ids, mode: int) -> bool:
     with acting_as(ids):
         return os.access(f"/proc/self/fd/{found}", mode, effective_ids=True)
 
@@ -383,17 +441,18 @@ def _as_root_or_owner(folder: int, act: Callable[[], None]) -> None:
 
 @contextmanager
 def acting_as(ids: Ids) -> Iterator[None]:
-    """Do something as a user, whom the kernel and file servers then ask for permission."""
-    groups = os.getgroups()
-    os.setgroups(ids.groups)
-    os.setegid(ids.gid)
-    os.seteuid(ids.uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(0)
-        os.setgroups(groups)
+    """Do something as a user, whose rights the kernel and file servers then check."""
+    with IDENTITY:
+        groups = os.getgroups()
+        try:
+            os.setgroups(ids.groups)
+            os.setegid(ids.gid)
+            os.seteuid(ids.uid)
+            yield
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+            os.setgroups(groups)
 
 
 def owner_of(status: os.stat_result) -> str:
@@ -442,7 +501,7 @@ def status_of(path: str) -> os.stat_result | None:
     except OSError:
         return None
     try:
-        found = _descend(path, "/", [name for name in os.path.realpath(path).split("/") if name])
+        found = _descend(path, "/", [name for name in os.path.realpath(path).split("/") if name], by_owner=True)
     except FolderError:
         return None
     try:

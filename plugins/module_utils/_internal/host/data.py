@@ -61,6 +61,8 @@ class SessionData:
         self.planned = plan.hosts[host].data
         self.owner = record.owner
         self.replicas = plan.on(host)
+        if self.is_changed:  # the others run already
+            self.replicas = [replica for replica in self.replicas if directory.is_expected(replica.name)]
         self.directory = directory
         self.engine = engine
         self._noting = threading.Lock()
@@ -84,17 +86,17 @@ class SessionData:
         """
         if not self.is_new and not self.is_changed:
             return []
-        users = self._users()
-        actions = self._make_folders(check_mode) if self.is_new else []
+        self._users()
+        actions = self._make_folders(check_mode)
         if not check_mode:
-            self._write_probes(secret, users)
+            self._write_probes(secret)
         return actions
 
     def _make_folders(self, check_mode: bool) -> list[str]:
         """Create the directories that this host has to create, and see that the users of its replicas may use them."""
         actions = []
         for source, mount in self.paths.items():
-            is_lacking = self._is_lacking(source, mount)
+            is_lacking = self.is_new and self._is_lacking(source, mount)
             if is_lacking:
                 actions.append(f"create folder {source}")
                 if not check_mode:
@@ -111,16 +113,22 @@ class SessionData:
         found = (user_of(replica, self.owner, self.host) for replica in self.replicas)
         return list(dict.fromkeys(user for user in found if user is not None))
 
+    def _ids(self) -> list[folders.Ids]:
+        return [user.ids for user in self._users()]
+
     def _refuse_without_access(self, source: str) -> None:
-        writes = any(mount.source == source and not mount.read_only for mount in self.mounts)
+        writes = self._writes(source)
         for user in self._users():
-            with folders.opened(source, self.roots) as found:
+            with folders.opened(source, self.roots, [user.ids]) as found:
                 may = folders.may_use(found, user.ids, writes)
             if not may:
                 raise FolderError(
                     f"The user {user} (session_user) may not {'write in' if writes else 'read'} {source}. Give that "
                     "user the right, choose another session_user, or mount what programs only read with :ro."
                 )
+
+    def _writes(self, source: str) -> bool:
+        return any(mount.source == source and not mount.read_only for mount in self.mounts)
 
     def _is_lacking(self, source: str, mount: Mount) -> bool:
         """Return whether this host has to create a directory."""
@@ -129,25 +137,29 @@ class SessionData:
         return bool(is_ours) and not self._is_there(source)
 
     def _make_folder(self, source: str, mount: Mount) -> None:
-        uid, gid = (mount.owner or "0:0").split(":")
-        self._explained(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount))
+        ids = self._ids()
+        uid, gid = (mount.owner or (str(ids[0]) if ids else "0:0")).split(":")
+        self._explained(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount), ids)
         self._mark_made("folders", source)
 
     def _is_there(self, source: str) -> bool:
         with folders.waiting(source):
             return os.path.islink(source) or folders.status_of(source) is not None
 
-    def _write_probes(self, secret: str, users: Sequence[User]) -> None:
+    def _write_probes(self, secret: str) -> None:
+        ids = self._ids()
         for source in self.paths:
             if self.planned[source].proof == WRITES:
                 self._mark_made("proofs", source)
                 self._mark_made("probes", probe_name(self.session_id, secret))
                 # A file server may treat root as another user (root_squash), so the users of the replicas prove it.
-                is_users = users and not self.paths[source].read_only
-                self._write_probe(source, secret, users[0].ids if is_users else None)
+                by_user = bool(ids) and self._writes(source)
+                if by_user:
+                    self._mark_made("probers", ids[0].text)
+                self._write_probe(source, secret, ids[0] if by_user else None)
 
     def _write_probe(self, source: str, secret: str, ids: folders.Ids | None) -> None:
-        with folders.opened(source, self.roots) as folder:
+        with folders.opened(source, self.roots, self._ids()) as folder:
             try:
                 folders.write_inside(folder, probe_name(self.session_id, secret), probe_text(secret, source), ids)
             except OSError as error:
@@ -163,7 +175,7 @@ class SessionData:
         """
         if not self.is_new:
             return
-        ids = next((user.ids for user in self._users()), None)
+        ids = self._ids()
         points = {mounted.point for mounted in folders.mounted()} if self.paths else set()
         known = {
             mount.source
@@ -210,19 +222,22 @@ class SessionData:
 
     def _is_same(self, source: str, path: str) -> bool:
         try:
-            with folders.opened(source, self.roots) as found:
+            with folders.opened(source, self.roots, self._ids()) as found:
                 return folders.identity(os.fstat(found)) == folders.identity(os.stat(path))
         except (OSError, FolderError):
             return False
 
     def _bind_mount(self, source: str, mount: Mount, path: str) -> None:
-        folders.release(path)
-        with folders.opened(source, self.roots) as found:
-            self._check_open(source, mount, found)
-            folders.bind_mount(found, path, mount.read_only)
+        ids = self._ids()
+        # Another mount of this stage must not be made while this process acts as a user.
+        with folders.IDENTITY:
+            folders.release(path)
+            with folders.opened(source, self.roots, ids) as found:
+                self._check_open(source, mount, found)
+                folders.bind_mount(found, path, mount.read_only)
 
     def _check(self, source: str, mount: Mount) -> None:
-        with folders.opened(source, self.roots) as found:
+        with folders.opened(source, self.roots, self._ids()) as found:
             self._check_open(source, mount, found)
 
     def _check_open(self, source: str, mount: Mount, found: int) -> None:
@@ -338,7 +353,7 @@ def removal_steps(
             "remove",
             "shared-storage probe",
             source,
-            partial(remove_probe, source, made["roots"], _probes(made, session_id)),
+            partial(remove_probe, source, made["roots"], _probes(made, session_id), made.get("probers", ())),
             before="present",
         )
         for source in made.get("proofs", [])
@@ -363,18 +378,18 @@ def _remove_volume(engine: Engine, name: str, session_id: str) -> None:
         engine.remove_volume(name)
 
 
-def finds_probe(source: str, roots: list[str], name: str, wanted: str, ids: folders.Ids | None = None) -> bool:
+def finds_probe(source: str, roots: list[str], name: str, wanted: str, users: Sequence[folders.Ids] = ()) -> bool:
     """Return whether the probe of another host in *source* appears within `PROBE_SECONDS`.
 
-    name: of `probe_name`. ids: of who reads it.
+    name: of `probe_name`. users: the first of them reads it.
     """
     deadline = time.monotonic() + PROBE_SECONDS
     while True:
         with folders.waiting(source):
             folders.ask_again(source)
         try:
-            with folders.opened(source, roots) as folder:
-                if folders.read_inside(folder, name, ids) == wanted:
+            with folders.opened(source, roots, users) as folder:
+                if folders.read_inside(folder, name, users[0] if users else None) == wanted:
                     return True
         except (OSError, FolderError):  # it does not exist, or cannot be read
             pass
@@ -400,9 +415,10 @@ def remove_probes(directory: SessionDirectory, session_id: str) -> None:
     made = directory.read_made()
     probes = made.get("proofs", [])
     names = _probes(made, session_id)
-    left = [source for source in probes if not remove_probe(source, made["roots"], names)]
+    left = [source for source in probes if not remove_probe(source, made["roots"], names, made.get("probers", ()))]
     if left != probes:
-        directory.write_made({**made, "proofs": left, "probes": names if left else []})
+        kept = {"probes": names, "probers": made.get("probers", [])} if left else {"probes": [], "probers": []}
+        directory.write_made({**made, "proofs": left, **kept})
 
 
 def _probes(made: Mapping[str, Any], session_id: str) -> list[str]:
@@ -410,8 +426,10 @@ def _probes(made: Mapping[str, Any], session_id: str) -> list[str]:
     return [probe_name(session_id), *made.get("probes", [])]
 
 
-def remove_probe(source: str, roots: list[str], names: Iterable[str]) -> bool:
+def remove_probe(source: str, roots: list[str], names: Iterable[str], probers: Iterable[str] = ()) -> bool:
     """Remove the files of probes. Return whether they are gone. names: of `probe_name`.
+
+    probers: who wrote them, if not root or the owner of the folder (`folders.Ids.text`).
 
     If the file system rejects the removal, it also rejected the file, or it fails by now. Neither may prevent that a
     session is removed and its reservation released.
@@ -419,9 +437,10 @@ def remove_probe(source: str, roots: list[str], names: Iterable[str]) -> bool:
 
     def remove() -> bool:
         try:
-            with folders.opened(source, roots) as folder:
+            users = [folders.read_ids(text) for text in probers]
+            with folders.opened(source, roots, users) as folder:
                 for name in names:
-                    folders.remove_inside(folder, name)
+                    folders.remove_inside(folder, name, users[0] if users else None)
         except FolderError:
             pass  # the directory is gone, and the file with it
         return True

@@ -31,7 +31,7 @@ class User:
     home: str = ""
 
     def __str__(self) -> str:
-        return f"{self.uid}:{self.gid}"
+        return str(self.ids)
 
     @property
     def ids(self) -> Ids:

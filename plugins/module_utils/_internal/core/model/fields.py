@@ -187,7 +187,7 @@ def _span(name: str, meaning: str, otherwise: str, question: Question) -> Field:
 
 
 CONTROLLER = "controller"
-"""Where images come from instead of a registry."""
+"""The source of images that is the controller's own engine."""
 
 FIELDS = (
     Field(

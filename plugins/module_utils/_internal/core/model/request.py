@@ -101,8 +101,8 @@ class Request:
     roles: main first, then in the order given. mode: the requested mode, not the effective one. hosts: the only hosts
     allowed, if any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive, image_from: how
     hosts get images; they are not part of the session. max_size: how far it may grow while it runs. on_host_loss: one
-    of HOST_LOSS. max_duration, max_idle, end_warning: seconds, None for no limit and no warning. Lists whose order means
-    nothing (mounts, ports, hosts, keys) are sorted.
+    of HOST_LOSS. max_duration, max_idle, end_warning: seconds, None for no limit and no warning. Lists whose order
+    means nothing (mounts, ports, hosts, keys) are sorted.
     """
 
     fields: ClassVar[tuple[Field, ...]] = FIELDS

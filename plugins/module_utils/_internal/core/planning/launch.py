@@ -86,7 +86,7 @@ def decide(planner: Planner, waits: Record | None, queued: bool, cleaned_up: boo
     queue. cleaned_up: whether unowned parts have been removed already. Raises InvalidInput if the run waits for a
     session that has left the queue, and RenamedHost.
     """
-    planner.has_waited, planner.is_queued = queued or waits is not None, queued
+    planner.has_waited, planner.is_queued, planner.is_judged = queued or waits is not None, queued, queued
     planner.cluster.check_names()
     answer = answer_to_queued(planner, waits) if waits is not None else None
     if answer is None:
@@ -188,6 +188,7 @@ def _run_again(planner: Planner, current: Record) -> Decided:
         return _refusal(current, planner.owner, changes)
     if current.status == PENDING:
         stored, shared_with = planner.request.to_dict(), planner.users_of(current)
+        planner.is_judged |= before == planner.request
         if (before.to_dict(), current.shared_with) != (stored, shared_with):  # it keeps its place in the queue
             why = "Its request was changed."
             current = advance(current, PENDING, why, request=stored, shared_with=shared_with)
@@ -384,7 +385,7 @@ def _new_plan(planner: Planner, waiting: Record | None, replaced: Record | None 
     request = planner.request
     before = waiting or replaced  # it keeps its owner, whichever user changes its request
     owner = planner.owner if before is None else before.owner
-    inventory = planner.inventory_of(owner)
+    inventory = planner.inventory_of(owner, is_new=True)
     _check_limits(planner, owner)
     old = read_plan(replaced.plan) if replaced is not None else None
     check_request_against_hosts(request, planner.facts, current=old, inventory=inventory)

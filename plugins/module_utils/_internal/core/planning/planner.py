@@ -80,7 +80,7 @@ class Planner:
     """One launch: everything that is known about it, and the form of the decisions about it.
 
     problems: of sessions in the queue. has_waited, is_queued: whether the session has waited for capacity, and whether
-    the queue launches it now.
+    the queue launches it now. is_judged: whether this request was accepted from who may make it, and waits since then.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Planner:
             self.cluster.forget(session_id)
         self.problems: list[str] = []
         self.archive: Archive | None = None
-        self.has_waited = self.is_queued = False
+        self.has_waited = self.is_queued = self.is_judged = False
 
     @property
     def asks_peers(self) -> list[str]:
@@ -166,13 +166,17 @@ class Planner:
         """Return the hosts; what the session itself has counts as free. with_tentative: of `hosts_from_facts`."""
         return hosts_from_facts(self.facts, self.group.inventory, self.request.name, with_tentative)
 
-    def inventory_of(self, owner: str) -> Inventory:
-        """Return the variables of each host, with what a user's sessions may mount there. Raises InvalidInput."""
-        return inventory_for(self.group.inventory, owner)
+    def inventory_of(self, owner: str, is_new: bool = False) -> Inventory:
+        """Return the variables of each host, with what a user's sessions may mount there. Raises InvalidInput.
+
+        is_new: whether a request is judged. Who launches for another owner may not mount what is the owner's.
+        """
+        is_own = not is_new or self.is_judged or self.asker.is_admin or self.asker.name == owner
+        return inventory_for(self.group.inventory, owner if is_own else "")
 
     def check_users(self, roles: Sequence[Role], owner: str) -> None:
-        """Reject users of roles that who launches may not choose; the queue launches what was checked before."""
-        if not self.is_queued:
+        """Reject users of roles that who launches may not choose."""
+        if not self.is_judged:
             check_users(self.request, roles, owner, self.asker, self.settings.root_users)
 
     def archived_images(self) -> Archive:

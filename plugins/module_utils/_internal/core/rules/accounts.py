@@ -10,12 +10,13 @@ is only a number, and images of a single program, have none of this.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from ..values.deferred import dataclass
 
 PASSWD = "/etc/passwd"  # noqa: S105 - a file, no secret
 SHADOW = "/etc/shadow"
+GROUP = "/etc/group"
 SERVER = "sshd"
 SERVER_FOLDER = "/run/sshd"
 NO_LOGIN = ("nologin", "false", "sync", "halt", "shutdown", "")
@@ -108,6 +109,16 @@ def _account_of_server(entries: list[list[str]]) -> str:
     numbers = {_uid(entry) for entry in entries}
     free = next(number for number in range(100, 65534) if number not in numbers)
     return f"{SERVER}:*:{free}:65534:Privilege separation of the SSH server:{SERVER_FOLDER}:/bin/false"
+
+
+def misleading_groups(text: str | None, numbers: Iterable[int]) -> list[str]:
+    """Return lines of group(5) by which the engine would take another group than one of *numbers*.
+
+    It looks for a number first among the names of the image's groups (moby, GetAdditionalGroups).
+    """
+    wanted = set(map(str, numbers))
+    lines = [(line, [field.strip() for field in line.split(":")]) for line in (text or "").splitlines()]
+    return [line for line, (name, *fields) in lines if name in wanted and fields[1:2] != [name]]
 
 
 def is_number(text: str) -> bool:

@@ -9,7 +9,6 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
 
 from ..model.facts import HostFacts
 from ..model.fields import MULTI_NODE
@@ -46,7 +45,7 @@ from .addressing import (
     prefix_for,
 )
 from .admission import own_ports
-from .data import data_of_hosts
+from .data import Inventory, data_of_hosts
 from .endpoints import why_no_endpoint
 from .environment import LOGIN_PORT
 from .images import Need
@@ -81,7 +80,7 @@ class PlanInputs:
     facts: Mapping[str, HostFacts]
     settings: Settings
     free_devices: Mapping[str, Devices] = field(default_factory=dict)
-    inventory: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    inventory: Inventory = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

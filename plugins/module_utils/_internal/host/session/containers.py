@@ -315,7 +315,23 @@ def _has_ended(context: Context, container: str) -> bool:
     return True
 
 
+def _refuse_other_groups(context: Context, container: str, replica: Replica) -> None:
+    """Refuse an image in which the number of a group is the name of another one. The engine looks at each start."""
+    _user, groups = _user_and_groups(context, replica)
+    if not groups:
+        return
+    # What is mounted there would be read here, and the image's own file by the engine.
+    hiding = [mount.target for mount in replica.mounts if is_below(accounts.GROUP, mount.target)]
+    wrong = hiding or accounts.misleading_groups(context.engine.read_file(container, accounts.GROUP), map(int, groups))
+    if wrong:
+        raise EngineError(
+            f"The replica {replica.name} would get another group than session_groups or session_user give it, by "
+            f"{show(wrong[0])} in {accounts.GROUP} of its image or in its place. Correct the image, or mount elsewhere."
+        )
+
+
 def _start_container(context: Context, container: str, replica: Replica) -> None:
+    _refuse_other_groups(context, container, replica)
     try:
         context.engine.start_container(container)
     except EngineError as error:

@@ -57,8 +57,7 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Lau
         pulls = {host: Pull(tuple(wanted)) for host, wanted in found.pulls.items()}
         return _step(launch, "pull", f"Pull by digest, in parallel, {progress}", pulls)
     if found.loads:
-        request = state.request.request
-        archive, allowed = str(request.get("image_archive") or request.get("image_from")), tuple(state.archive)
+        archive, allowed = _source(state), tuple(state.archive)
         loads = {host: Load(found.receives[host], archive, allowed) for host in found.loads}
         title = f"Bring the image from the controller to one host, {progress}"
         return _step(launch, "load", title, loads)
@@ -70,6 +69,12 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Lau
         useless = {host: EndServing(tuple(servers)) for host, servers in found.useless.items()}
         return _step(launch, "stop", "End servers whose hosts do not come", useless)
     return _follow(launch, found.missing, completed)
+
+
+def _source(state: LaunchState) -> str:
+    """Return the controller's archive of images, or its engine."""
+    request = state.request.request
+    return str(request.get("image_archive") or request.get("image_from"))
 
 
 def _distributed(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> ImageProgress:

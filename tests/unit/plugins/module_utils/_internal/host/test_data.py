@@ -46,10 +46,10 @@ def test_a_folder_that_lets_nothing_be_removed_is_not_in_the_way_of_a_teardown(
     """As one with root_squash that is closed to all but root, or a file system that has become read-only."""
     really = folders.remove_inside
 
-    def refuse(folder: int, name: str) -> None:
+    def refuse(folder: int, name: str, ids: folders.Ids | None) -> None:
         if os.readlink(f"/proc/self/fd/{folder}").endswith("/one"):
             raise PermissionError(13, "Permission denied")
-        really(folder, name)
+        really(folder, name, ids)
 
     monkeypatch.setattr(folders, "remove_inside", refuse)
     data.remove_probes(probed, SESSION)

@@ -422,6 +422,20 @@ def test_owners_mount_their_own_folders() -> None:
     assert run(in_home(own, ADMIN, host()), cleaned_up=True)["status"] == "SCHEDULED"
 
 
+def test_who_launches_for_another_owner_does_not_mount_what_is_the_owners() -> None:
+    theirs = request(mounts=["/home/alice/x:/x"])
+    with pytest.raises(InvalidInput, match="The site allows no path of h1"):
+        run(in_home(theirs, BOB, host(), owner="alice", shared_with=("bob",)), cleaned_up=True)
+    assert run(in_home(theirs, ADMIN, host(), owner="alice"), cleaned_up=True)["status"] == "SCHEDULED"
+    before = replace(waiting(theirs), shared_with=("bob",))
+    same = in_home(theirs, BOB, host(before), owner="bob")
+    assert run(same, cleaned_up=True)["status"] == "SCHEDULED"
+    other = in_home(request(mounts=["/home/alice/y:/x"]), BOB, host(before), owner="bob")
+    other.recreate = True
+    with pytest.raises(InvalidInput, match="The site allows no path of h1"):
+        run(other, cleaned_up=True)
+
+
 def test_nobody_it_is_shared_with_runs_something_else_as_its_owner() -> None:
     _record, here = running(request(), shared_with=["bob"])
     replacing = planner(request(user="me"), owner="bob", asker=BOB, h1=here)

@@ -8,6 +8,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Accounts,
     Wanted,
     ensure,
+    misleading_groups,
     name_of,
     shell_of,
 )
@@ -55,6 +56,13 @@ def test_a_number_gets_a_name_that_nobody_has() -> None:
     known = DEBIAN + "replica:x:5000:5000::/:/bin/sh\n"
     ensured = ensure(Accounts(known), Wanted(4321, 7), "/bin/sh")
     assert ensured.passwd == known + "replica1:*:4321:7:Replica:/home/replica1:/bin/sh\n"
+
+
+def test_groups_whose_name_is_the_number_of_another_one() -> None:
+    text = "root:x:0:\n27:x:27:\n1003:x:0:\n 1004 :x: 5 :a\n1005\n1006:x:1006:\nvideo:x:44:\n"
+    assert misleading_groups(text, [27, 1006, 44, 0]) == []
+    assert misleading_groups(text, iter([1003, 44, 1004, 1005])) == ["1003:x:0:", " 1004 :x: 5 :a", "1005"]
+    assert misleading_groups(None, [1]) == []
 
 
 def test_an_account_has_the_name_and_home_that_are_wanted_if_the_name_is_free() -> None:
