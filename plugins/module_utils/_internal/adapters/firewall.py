@@ -15,12 +15,15 @@ import json
 import os
 import re
 import shlex
+import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
+from ..core.preflight.opening import FIREWALLD, UFW
 from ..core.rules import isolation
 from ..core.rules.isolation import USER_CHAIN, Rules
 from ..core.values.errors import SessionError
@@ -38,6 +41,8 @@ LOCK = "/run/cluster-compute-firewall.lock"
 
 ENGINE_SECONDS = 0.2
 """How long an engine may take from removing its jump to the chain for users to putting it back at the top."""
+
+UFW_SETTINGS = Path("/etc/ufw/ufw.conf")
 
 # A shell without login may not have the folders of root's programs.
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -69,6 +74,19 @@ class FirewallError(SessionError):
 
 def _run(command: list[str], stdin: str | None = None) -> str:
     return run_command(command, stdin, error=FirewallError, environment=_ENVIRONMENT)
+
+
+def manager() -> str:
+    """Return the program that manages this host's firewall and drops what it does not know, empty if there is none."""
+    with suppress(OSError):
+        settings = UFW_SETTINGS.read_text(encoding="utf-8", errors="replace")
+        if re.search(r"^\s*ENABLED\s*=\s*[\"']?yes\b", settings, re.MULTILINE | re.IGNORECASE):
+            return UFW
+    if shutil.which("firewall-cmd", path=_PATH):
+        with suppress(FirewallError):
+            _run(["firewall-cmd", "--state"])
+            return FIREWALLD
+    return ""
 
 
 def try_matches(nftables: bool) -> None:

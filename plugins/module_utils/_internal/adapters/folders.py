@@ -349,11 +349,11 @@ def make_folder(path: str, roots: Iterable[str], owner: tuple[int, int], mode: i
             os.close(made)
 
 
-def remove_folder(path: str, roots: Iterable[str]) -> None:
-    """Remove the folder *path* if it is empty; one that is not, or is gone, is left as it is."""
+def remove_folder(path: str, roots: Iterable[str], users: Sequence[Ids] = ()) -> None:
+    """Remove the folder *path* if it is empty; one that is not, or is gone, is left as it is. users: as of `opened`."""
     parent, _dummy, name = path.rpartition("/")
     try:
-        with opened(parent, roots) as above:
+        with opened(parent, roots, users) as above, acting_as(users[0]) if users else nullcontext():
             os.rmdir(name, dir_fd=above)
     except (OSError, FolderError):
         return

@@ -139,6 +139,8 @@ class SessionData:
     def _make_folder(self, source: str, mount: Mount) -> None:
         ids = self._ids()
         uid, gid = (mount.owner or (str(ids[0]) if ids else "0:0")).split(":")
+        if ids:
+            self._mark_made("probers", ids[0].text)
         self._explained(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount), ids)
         self._mark_made("folders", source)
 
@@ -365,7 +367,7 @@ def removal_steps(
             remove = partial(_remove_volume, engine, name, session_id)
             rest.append(Step("remove", "volume", name, remove, before="present"))
         for source in made.get("folders", []) if not keep_data else ():
-            remove = partial(_remove_folder, source, made["roots"])
+            remove = partial(_remove_folder, source, made["roots"], made.get("probers", ()))
             rest.append(Step("remove", "folder", source, remove, before="present"))
     # A directory is empty after the probe in it was removed.
     return [unmounts, *([single] for single in rest)]
@@ -456,11 +458,14 @@ def _unless_it_hangs(source: str, act: Callable[[], bool]) -> bool:
         return False
 
 
-def _remove_folder(source: str, roots: list[str]) -> None:
-    """Remove a directory that a launch created, if it is empty and its file system does not hang."""
+def _remove_folder(source: str, roots: list[str], makers: Iterable[str]) -> None:
+    """Remove a directory that a launch created, if it is empty and its file system does not hang.
+
+    makers: as the probers of `remove_probe`.
+    """
 
     def remove() -> bool:
-        folders.remove_folder(source, roots)
+        folders.remove_folder(source, roots, [folders.read_ids(text) for text in makers])
         return True
 
     _unless_it_hangs(source, remove)

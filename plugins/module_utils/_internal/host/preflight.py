@@ -103,6 +103,7 @@ def examine(request: Examine) -> dict[str, Any]:
             **_ssh_runtime(),
         },
         "kernel": _kernel(nftables),
+        "firewall": firewall.manager(),
         "clock": {"unsynchronized": machine.is_unsynchronized()},
         "disks": {"images and containers": machine.disk(root), "state of sessions": machine.disk(state_directory)},
         "roots": {root: folders.path_facts(root) for root in request.roots},

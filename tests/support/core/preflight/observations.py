@@ -82,6 +82,7 @@ def observation(number: int) -> dict[str, Any]:
             "local_ports": [32768, 60999],
             "neighbours": neighbour_limits(None),
         },
+        "firewall": "",
         "clock": {"unsynchronized": False},
         "disks": {
             "images and containers": {"path": "/var/lib/docker", "free": 50 * GIB, "files": 1000, "files_free": 900}

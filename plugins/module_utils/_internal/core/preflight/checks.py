@@ -44,6 +44,7 @@ from ..values.parse import is_given, split_list
 from ..values.resources import PINNED, count_devices, format_memory
 from .findings import ERROR, WARNING, Check, Finding, Pair
 from .matrix import Measured, slow_pairs
+from .opening import advice
 from .probe_plan import MOST_HOSTS, ProbeHost, ProbePlan, offsets
 
 PREPARE = "Run the prepare_hosts playbook for it."
@@ -703,6 +704,11 @@ def _inventory(results: Results) -> Check:
     return check
 
 
+def _manager(results: Results, host: str) -> str:
+    """Return the program that manages a host's firewall, empty if none is known."""
+    return str(results.observed.get(host, {}).get("firewall", ""))
+
+
 def _encryption(options: Options, results: Results) -> Check:
     check = Check("encryption")
     if options.request.encrypted:
@@ -733,7 +739,7 @@ def _encrypted_ports(options: Options, settings: Settings, results: Results) -> 
                 (host, other),
                 f"Nothing arrived at UDP port {results.udp_ports.get(other)}.",
                 f"UDP {settings.encrypted_ports} (cluster_compute_encrypted_ports) is open between the hosts.",
-                "Open it in the firewall of the second host, of the first, and between them.",
+                advice(_manager(results, other), "udp", settings.encrypted_ports),
             )
     return check
 
@@ -755,7 +761,7 @@ def _tunnel(settings: Settings, results: Results) -> Check:
                 (host, other),
                 f"No VXLAN packet to UDP port {settings.vxlan_port} arrived.",
                 wanted,
-                "Open it in the firewall of the second host, of the first, and between them.",
+                advice(_manager(results, other), "udp", str(settings.vxlan_port)),
             )
     return check
 
@@ -816,7 +822,7 @@ def _transfer(settings: Settings, results: Results) -> Check:
                 (host, other),
                 f"TCP port {results.ports[other]} does not answer: {_sentence(tcp_result.problem)}",
                 f"TCP {ports} (cluster_compute_image_ports) is open between the hosts.",
-                "Open it, or have all images in a registry.",
+                f"{advice(_manager(results, other), 'tcp', ports)} Or have all images in a registry.",
             )
     return check
 

@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hosts with a firewall that drops what it does not know: ports are opened by the commands that preflight names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.preflight.opening import (
+    PEER,
+    UFW,
+    commands,
+)
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
+    ADDRESSES,
+    HERE,
+    THERE,
+    Host,
+    Peer,
+    output_of,
+)
+from ansible_collections.cluster_compute.session.tests.support.contract.preflight import (
+    CALL,
+    FIRST,
+    LAST,
+    TOKEN,
+    ask,
+    listening,
+    plan,
+)
+
+TABLES = ("iptables", "ip6tables")
+
+
+@pytest.fixture
+def ufw(nothing_is_left: None) -> Iterator[None]:
+    """Have ufw manage this host's firewall as it is when it is installed: nothing comes in."""
+    before = {table: output_of(f"{table}-save") for table in TABLES}
+    output_of("apt-get", "install", "--yes", "--quiet=2", "ufw")
+    try:
+        output_of("ufw", "--force", "enable")
+        yield
+    finally:
+        subprocess.run(["ufw", "--force", "disable"], check=True, capture_output=True)
+        output_of("apt-get", "purge", "--yes", "--quiet=2", "ufw")
+        for table, text in before.items():
+            subprocess.run([f"{table}-restore"], input=text, text=True, check=True)
+
+
+def heard(host: Host, peer: Peer, shared: Path) -> tuple[bool, bool, bool]:
+    """Return whether the other host reaches this one by overlay, at a port of encrypted sessions and of images."""
+    wanted = plan(ADDRESSES, shared)
+
+    def there(state: str, **given: Any) -> dict[str, Any]:
+        arguments = {"state": state, "token": TOKEN, "roots": ["/srv"], "plan": wanted, "host": THERE, **given}
+        return dict(json.loads(peer.run(sys.executable, "-c", CALL, json.dumps(arguments))))
+
+    here, other = listening(wanted), there("listening")
+    known = {
+        "ports": {HERE: here["port"], THERE: other["port"]},
+        "udp_ports": {HERE: here["udp"], THERE: other["udp"]},
+    }
+    ask(host, "reached", plan=wanted, host=HERE, server=here["server"], **known)
+    tcp = there("reached", server=other["server"], **known)["peers"]["0"]["problem"]
+    found = ask(host, "ended", server=here["server"])["heard"]
+    there("ended", server=other["server"])
+    return "1" in found["tunnel"], "1" in found["plain"], not tcp
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """Return a folder that both hosts have."""
+    folder = Path("/srv/for-firewalls")
+    folder.mkdir()
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_the_commands_that_preflight_names_open_ufw(host: Host, peer: Peer, shared: Path, ufw: None) -> None:
+    assert ask(host, "examined")["observed"]["firewall"] == UFW
+    assert heard(host, peer, shared) == (False, False, False)
+    for protocol, ports in (("udp", "4799"), ("udp", "51990-51991"), ("tcp", f"{FIRST}-{LAST}")):
+        output_of(*commands(UFW, protocol, ports).replace(PEER, ADDRESSES[THERE]).split())
+    assert heard(host, peer, shared) == (True, True, True)
+    output_of("ufw", "reload")
+    assert heard(host, peer, shared) == (True, True, True)
+
+
+def test_a_session_works_with_ufw_and_after_it_has_written_its_rules_again(host: Host, ufw: None) -> None:
+    session = host.launch(size=2)
+    for again in (["ufw", "reload"], ["ufw", "--force", "disable"], ["ufw", "--force", "enable"]):
+        output_of(*again)
+        assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
+        assert session.repair()["actions"] == []
