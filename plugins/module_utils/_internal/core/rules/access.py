@@ -24,7 +24,8 @@ SHARED_WITH = "cluster_compute_shared_with"
 SEEN_BY_ALL = frozenset(
     (
         # of a request
-        *("name", "resource_group", "image_pull", "mode", "max_size", "mounts", "ports", "hosts", "excluded_hosts"),
+        *("name", "resource_group", "image_pull", "image_from", "mode", "max_size", "mounts", "ports", "hosts"),
+        "excluded_hosts",
         *("max_replicas_per_host", "policy", "master_port", "slurm_variables", "priority", "on_host_loss", "roles"),
         *("failure_policy", "restart_limit", "max_duration", "max_idle", "end_warning", "encrypted", "ssh_port"),
         # of a role
