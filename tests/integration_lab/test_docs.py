@@ -72,6 +72,14 @@ ELSEWHERE = {
         "tests/awx/test_configure_awx.py",
         '"playbooks/configure_awx.yml"',
     ),
+    **dict.fromkeys(
+        (
+            "ufw allow proto udp from PEER to any port 4789",
+            "ufw allow proto tcp from PEER to any port 8480:8489",
+            "ufw allow proto udp from PEER to any port 61000:61999",
+        ),
+        ("tests/contract/test_firewalls.py", "commands(UFW, protocol, ports)"),
+    ),
     ". .venv/bin/activate": ("tests/support/integration_lab/driver.py", "Path(sys.executable).parent"),
 }
 """Command: file and text in it that runs the same."""
