@@ -4,7 +4,7 @@
 #
 # Lists what a host has: files with their content, settings of the engine, firewall rules, links.
 set -eu
-export LC_ALL=C PATH=/usr/sbin:/sbin:$PATH
+export LC_ALL=C PATH="/usr/sbin:/sbin:$PATH"
 for folder in /etc /usr/local /var/lib /var/spool/cron /root; do
     [ -d "$folder" ] || continue
     find "$folder" -xdev \( -path /var/lib/docker -o -path /var/lib/containerd -o -path /var/lib/apt -o -path /root/.ansible \) -prune \
