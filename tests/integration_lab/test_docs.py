@@ -86,6 +86,7 @@ ELSEWHERE = {
 EXPECTED = {
     "README.md": ["main1 ", "rank 3 of 4: sub3 on host"],
     "docs/awx.md": [],
+    "docs/firewalls.md": [],
     "docs/first_session.md": [
         "sub2     n3",
         "first-sub2",
