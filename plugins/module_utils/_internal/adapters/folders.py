@@ -353,8 +353,8 @@ def remove_folder(path: str, roots: Iterable[str], users: Sequence[Ids] = ()) ->
     """Remove the folder *path* if it is empty; one that is not, or is gone, is left as it is. users: as of `opened`."""
     parent, _dummy, name = path.rpartition("/")
     try:
-        with opened(parent, roots, users) as above, acting_as(users[0]) if users else nullcontext():
-            os.rmdir(name, dir_fd=above)
+        with opened(parent, roots, users) as above:
+            _as(users[0] if users else None, above, lambda: os.rmdir(name, dir_fd=above))
     except (OSError, FolderError):
         return
 
