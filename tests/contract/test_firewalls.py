@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.preflight.opening import (
@@ -28,11 +25,10 @@ from ansible_collections.cluster_compute.session.tests.support.contract.on_host 
     output_of,
 )
 from ansible_collections.cluster_compute.session.tests.support.contract.preflight import (
-    CALL,
     FIRST,
     LAST,
-    TOKEN,
     ask,
+    ask_peer,
     listening,
     plan,
 )
@@ -58,11 +54,7 @@ def ufw(nothing_is_left: None) -> Iterator[None]:
 def heard(host: Host, peer: Peer, shared: Path) -> tuple[bool, bool, bool]:
     """Return whether the other host reaches this one by overlay, at a port of encrypted sessions and of images."""
     wanted = plan(ADDRESSES, shared)
-
-    def there(state: str, **given: Any) -> dict[str, Any]:
-        arguments = {"state": state, "token": TOKEN, "roots": ["/srv"], "plan": wanted, "host": THERE, **given}
-        return dict(json.loads(peer.run(sys.executable, "-c", CALL, json.dumps(arguments))))
-
+    there = partial(ask_peer, peer, wanted=wanted)
     here, other = listening(wanted), there("listening")
     known = {
         "ports": {HERE: here["port"], THERE: other["port"]},
@@ -73,15 +65,6 @@ def heard(host: Host, peer: Peer, shared: Path) -> tuple[bool, bool, bool]:
     found = ask(host, "ended", server=here["server"])["heard"]
     there("ended", server=other["server"])
     return "1" in found["tunnel"], "1" in found["plain"], not tcp
-
-
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """Return a folder that both hosts have."""
-    folder = Path("/srv/for-firewalls")
-    folder.mkdir()
-    yield folder
-    shutil.rmtree(folder)
 
 
 def test_the_commands_that_preflight_names_open_ufw(host: Host, peer: Peer, shared: Path, ufw: None) -> None:

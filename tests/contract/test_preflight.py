@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,25 +39,15 @@ from ansible_collections.cluster_compute.session.tests.support.contract.on_host 
     Peer,
 )
 from ansible_collections.cluster_compute.session.tests.support.contract.preflight import (
-    CALL,
     FIRST,
     LAST,
-    TOKEN,
     ask,
+    ask_peer,
     listening,
     plan,
 )
 
 # ---- alone ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """Return a folder that all hosts have."""
-    folder = Path("/srv/for-preflight")
-    folder.mkdir()
-    yield folder
-    shutil.rmtree(folder)
 
 
 def examined(host: Host, **given: Any) -> dict[str, Any]:
@@ -166,11 +155,7 @@ def test_two_hosts_hear_each_other_in_the_tunnel_at_ports_and_in_a_shared_folder
     host: Host, peer: Peer, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = plan(ADDRESSES, shared)
-
-    def there(state: str, **given: Any) -> dict[str, Any]:
-        arguments = {"state": state, "token": TOKEN, "roots": ["/srv"], "plan": wanted, "host": THERE, **given}
-        return dict(json.loads(peer.run(sys.executable, "-c", CALL, json.dumps(arguments))))
-
+    there = partial(ask_peer, peer, wanted=wanted)
     here = listening(wanted)
     assert (here["port"], here["udp"]) == (FIRST, 51990)
     assert (here["wrote"], here["problems"]) == ([str(shared)], {})

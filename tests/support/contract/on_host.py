@@ -9,6 +9,7 @@ import copy
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -485,6 +486,15 @@ class Peer:
         path = {"PYTHONPATH": os.pathsep.join(sys.path)}
         entered = ["nsenter", f"--net=/proc/{self.process.pid}/ns/net", "env", *(f"{k}={v}" for k, v in path.items())]
         return output_of(*entered, *argv)
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """Return a folder that all hosts have."""
+    folder = Path("/srv/for-preflight")
+    folder.mkdir()
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

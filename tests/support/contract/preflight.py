@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.tests.support.contract.on_host 
     HERE,
     THERE,
     Host,
+    Peer,
     output_of,
 )
 
@@ -49,6 +50,12 @@ def ask(this: Host, state: str, **given: Any) -> dict[str, Any]:
     answer = this.call("host_preflight", state=state, token=TOKEN, roots=["/srv"], **given)
     assert answer.pop("changed") is False
     return answer
+
+
+def ask_peer(peer: Peer, state: str, wanted: dict[str, Any], **given: Any) -> dict[str, Any]:
+    """Ask the other host, which is THERE in the plan *wanted*."""
+    arguments = {"state": state, "token": TOKEN, "roots": ["/srv"], "plan": wanted, "host": THERE, **given}
+    return dict(json.loads(peer.run(sys.executable, "-c", CALL, json.dumps(arguments))))
 
 
 def listening(wanted: dict[str, Any]) -> dict[str, Any]:

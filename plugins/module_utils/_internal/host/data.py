@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ..adapters import engine_objects, folders
@@ -86,7 +86,7 @@ class SessionData:
         """
         if not self.is_new and not self.is_changed:
             return []
-        self._users()
+        self._find_users()
         actions = self._make_folders(check_mode)
         if not check_mode:
             self._write_probes(secret)
@@ -101,24 +101,29 @@ class SessionData:
                 actions.append(f"create folder {source}")
                 if not check_mode:
                     self._make_folder(source, mount)
-            # What another host creates is seen when its file is read.
+            # A folder that another host creates is checked when the file of that host is read.
             if self.planned[source].proof != READS and not (is_lacking and check_mode):
                 self._explained(self._refuse_without_access, source)
         return actions
 
+    @cached_property
     def _users(self) -> list[User]:
+        return self._find_users()
+
+    def _find_users(self) -> list[User]:
         """Return the users of the replicas here that this host knows. Raises SessionError, also for unknown groups."""
         for replica in self.replicas:
             groups_of(replica, self.host)
         found = (user_of(replica, self.owner, self.host) for replica in self.replicas)
         return list(dict.fromkeys(user for user in found if user is not None))
 
+    @property
     def _ids(self) -> list[folders.Ids]:
-        return [user.ids for user in self._users()]
+        return [user.ids for user in self._users]
 
     def _refuse_without_access(self, source: str) -> None:
         writes = self._writes(source)
-        for user in self._users():
+        for user in self._users:
             with folders.opened(source, self.roots, [user.ids]) as found:
                 may = folders.may_use(found, user.ids, writes)
             if not may:
@@ -137,7 +142,7 @@ class SessionData:
         return bool(is_ours) and not self._is_there(source)
 
     def _make_folder(self, source: str, mount: Mount) -> None:
-        ids = self._ids()
+        ids = self._ids
         uid, gid = (mount.owner or (str(ids[0]) if ids else "0:0")).split(":")
         if ids:
             self._mark_made("probers", ids[0].text)
@@ -149,7 +154,7 @@ class SessionData:
             return os.path.islink(source) or folders.status_of(source) is not None
 
     def _write_probes(self, secret: str) -> None:
-        ids = self._ids()
+        ids = self._ids
         for source in self.paths:
             if self.planned[source].proof == WRITES:
                 self._mark_made("proofs", source)
@@ -161,7 +166,7 @@ class SessionData:
                 self._write_probe(source, secret, ids[0] if by_user else None)
 
     def _write_probe(self, source: str, secret: str, ids: folders.Ids | None) -> None:
-        with folders.opened(source, self.roots, self._ids()) as folder:
+        with folders.opened(source, self.roots, self._ids) as folder:
             try:
                 folders.write_inside(folder, probe_name(self.session_id, secret), probe_text(secret, source), ids)
             except OSError as error:
@@ -177,7 +182,7 @@ class SessionData:
         """
         if not self.is_new:
             return
-        ids = self._ids()
+        ids = self._ids
         points = {mounted.point for mounted in folders.mounted()} if self.paths else set()
         known = {
             mount.source
@@ -224,13 +229,13 @@ class SessionData:
 
     def _is_same(self, source: str, path: str) -> bool:
         try:
-            with folders.opened(source, self.roots, self._ids()) as found:
+            with folders.opened(source, self.roots, self._ids) as found:
                 return folders.identity(os.fstat(found)) == folders.identity(os.stat(path))
         except (OSError, FolderError):
             return False
 
     def _bind_mount(self, source: str, mount: Mount, path: str) -> None:
-        ids = self._ids()
+        ids = self._ids
         # Another mount of this stage must not be made while this process acts as a user.
         with folders.IDENTITY:
             folders.release(path)
@@ -239,7 +244,7 @@ class SessionData:
                 folders.bind_mount(found, path, mount.read_only)
 
     def _check(self, source: str, mount: Mount) -> None:
-        with folders.opened(source, self.roots, self._ids()) as found:
+        with folders.opened(source, self.roots, self._ids) as found:
             self._check_open(source, mount, found)
 
     def _check_open(self, source: str, mount: Mount, found: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..values.errors import InvalidInput
 from ..values.parse import MAXIMUM_ENVIRONMENT_STRING, Reader, is_plain, numbers_as_text, parse_list
-from ..values.users import ME
+from ..values.users import MAXIMUM, ME
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _GROUP = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -27,8 +27,6 @@ _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _IDS = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
 _NUMBER = re.compile(r"[0-9]{1,10}")
 MAXIMUM_SESSION_NAME = 40
-MAXIMUM_ID = 2**31 - 1
-"""The highest number of a user or group that Docker Engine accepts."""
 
 
 def parse_name(variable: str, value: Any) -> str:
@@ -122,10 +120,10 @@ def parse_hosts(variable: str, value: Any) -> tuple[str, ...]:
 def parse_user(variable: str, value: Any) -> str:
     """Return the user of replicas: a name in their image, uid and gid in numbers, or `ME`. Raises InvalidInput."""
     text = value.strip() if isinstance(value, str) else ""
-    if _USER.fullmatch(text) or (_IDS.fullmatch(text) and all(int(part) <= MAXIMUM_ID for part in text.split(":"))):
+    if _USER.fullmatch(text) or (_IDS.fullmatch(text) and all(int(part) <= MAXIMUM for part in text.split(":"))):
         return text
     message = (
-        f"It must be the name of a user in the image, uid:gid such as '1000:1000', each at most {MAXIMUM_ID}, or {ME}."
+        f"It must be the name of a user in the image, uid:gid such as '1000:1000', each at most {MAXIMUM}, or {ME}."
     )
     raise InvalidInput.single(variable, value, message)
 
@@ -137,10 +135,10 @@ def parse_groups(variable: str, value: Any) -> tuple[str, ...]:
     for position, entry in enumerate(parse_list(variable, value)):
         text = numbers_as_text(entry)
         text = text.strip() if isinstance(text, str) else ""
-        if _USER.fullmatch(text) or (_NUMBER.fullmatch(text) and int(text) <= MAXIMUM_ID):
+        if _USER.fullmatch(text) or (_NUMBER.fullmatch(text) and int(text) <= MAXIMUM):
             names.add(text)
         else:
-            message = f"It must be the name of a group on the hosts, such as video, or a number up to {MAXIMUM_ID}."
+            message = f"It must be the name of a group on the hosts, such as video, or a number up to {MAXIMUM}."
             reader.add(f"{variable}[{position}]", entry, message)
     return reader.finish(tuple(sorted(names)))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ..values import users
 from ..values.deferred import dataclass
 
 PASSWD = "/etc/passwd"  # noqa: S105 - a file, no secret
@@ -21,8 +22,7 @@ SERVER = "sshd"
 SERVER_FOLDER = "/run/sshd"
 NO_LOGIN = ("nologin", "false", "sync", "halt", "shutdown", "")
 NAME = "replica"
-MAXIMUM = 2**31 - 1
-"""The highest number of a user or group that Docker Engine accepts."""
+MAXIMUM = users.MAXIMUM
 
 
 @dataclass(frozen=True)

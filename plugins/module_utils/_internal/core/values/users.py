@@ -7,3 +7,5 @@ from __future__ import annotations
 
 ME = "me"
 """The user of the hosts who launches the session."""
+MAXIMUM = 2**31 - 1
+"""The highest number of a user or group that Docker Engine accepts."""

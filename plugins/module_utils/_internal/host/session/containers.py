@@ -320,7 +320,7 @@ def _refuse_other_groups(context: Context, container: str, replica: Replica) -> 
     _user, groups = _user_and_groups(context, replica)
     if not groups:
         return
-    # What is mounted there would be read here, and the image's own file by the engine.
+    # This would read a mounted file, and the engine reads that of the image.
     hiding = [mount.target for mount in replica.mounts if is_below(accounts.GROUP, mount.target)]
     wrong = hiding or accounts.misleading_groups(context.engine.read_file(container, accounts.GROUP), map(int, groups))
     if wrong:
