@@ -15,13 +15,13 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     BUSYBOX,
     HOSTS,
     Replica,
+    clear,
     in_parallel,
     launch,
     on,
     play,
     replicas,
     script,
-    teardown,
     try_on,
 )
 
@@ -57,7 +57,7 @@ BASE = {
 
 @pytest.fixture(scope="module", autouse=True)
 def images(untouched_lab: object) -> Iterator[None]:
-    """Give every host the same images, made from the one that holds busybox alone."""
+    """Give every host the same images, made from the one that holds busybox alone; remove all sessions at the end."""
     try:
         for name, changes in MADE.items():
             options = " ".join(f"--change {shlex.quote(change)}" for change in changes)
@@ -69,6 +69,7 @@ def images(untouched_lab: object) -> Iterator[None]:
             for host in ("n2", "n3"):
                 on(host, "sh", "-ec", "base64 -d | gzip -d | docker load", stdin=packed)
         yield
+        clear("trio", "number", "own", "bare")
     finally:
         in_parallel(lambda host: try_on(host, ["docker", "rmi", "-f", *MADE]), HOSTS)
 
@@ -78,6 +79,7 @@ class Trio:
     """A running session of three replicas on three hosts."""
 
     replicas: dict[str, Replica]
+    name: str
     uid: str
     variables: dict[str, object]
 
@@ -87,25 +89,38 @@ class Trio:
         return self.replicas["main1"]
 
 
-@pytest.fixture(scope="class", params=[(BUSYBOX, "0"), (NUMBER, "4321")], ids=["root", "number"])
-def trio(request: pytest.FixtureRequest) -> Iterator[Trio]:
+def launched(name: str, image: str, uid: str) -> Trio:
     """Launch three replicas, one on each host, of an image that knows nothing of SSH."""
-    image, uid = request.param
-    variables = {**BASE, "session_name": "trio", "session_image": image, "session_command": "sleep 8888"}
-    try:
-        launch(variables).ok()
-        yield Trio(replicas("trio"), uid, variables)
-    finally:
-        removed = teardown("trio")
-    assert removed.code == 0, removed.output
+    variables = {**BASE, "session_name": name, "session_image": image, "session_command": "sleep 8888"}
+    launch(variables).ok()
+    return Trio(replicas(name), name, uid, variables)
+
+
+@pytest.fixture(scope="module")
+def root(images: None) -> Trio:
+    """Launch a session of root's."""
+    return launched("trio", BUSYBOX, "0")
+
+
+@pytest.fixture(scope="module")
+def number(images: None) -> Trio:
+    """Launch a session of a user who is a number without a name."""
+    return launched("number", NUMBER, "4321")
+
+
+@pytest.fixture(params=["root", "number"])
+def trio(request: pytest.FixtureRequest) -> Trio:
+    """Give one session after the other."""
+    found: Trio = request.getfixturevalue(request.param)
+    return found
 
 
 class TestLogin:
     """From everywhere to everywhere, between releases of the distribution, with nothing of it in the image."""
 
-    def test_the_image_has_no_ssh_of_its_own(self, trio: Trio) -> None:
+    def test_the_image_has_no_ssh_of_its_own(self, root: Trio) -> None:
         for program in ("ssh", "sshd", "scp", "sftp"):
-            found = try_on(trio.main.host, ["docker", "run", "--rm", BUSYBOX, "which", program])
+            found = try_on(root.main.host, ["docker", "run", "--rm", BUSYBOX, "which", program])
             assert (found.returncode, found.stdout) == (1, "")
 
     @pytest.mark.parametrize("name", NAMES)
@@ -147,36 +162,36 @@ class TestLogin:
             "session-run: sub1 was lost, or could not be reached (exit code 255); the others are ended." in lost.stderr
         )
 
-    def test_torchrun_is_the_image_s_own_or_none(self, trio: Trio) -> None:
-        missing = trio.main.attempt("torchrun", "--standalone", "train.py")
+    def test_torchrun_is_the_image_s_own_or_none(self, root: Trio) -> None:
+        missing = root.main.attempt("torchrun", "--standalone", "train.py")
         assert (missing.returncode, missing.stdout) == (127, "")
         program = "#!/bin/sh\necho ${PET_NNODES-alone} $*\n"
-        trio.main.run(
+        root.main.run(
             "sh", "-ec", "mkdir /tmp/image; cat >/tmp/image/torchrun; chmod +x /tmp/image/torchrun", stdin=program
         )
-        own = trio.main.run("sh", "-ec", "PATH=$PATH:/tmp/image; torchrun train.py; torchrun --standalone train.py")
+        own = root.main.run("sh", "-ec", "PATH=$PATH:/tmp/image; torchrun train.py; torchrun --standalone train.py")
         assert own.splitlines() == ["3 train.py", "alone --standalone train.py"]
 
-    def test_the_runtime_cannot_be_changed_from_inside(self, trio: Trio) -> None:
-        refused = trio.main.attempt("sh", "-c", "echo >>/opt/cluster-compute/bin/ssh", user="0")
+    def test_the_runtime_cannot_be_changed_from_inside(self, number: Trio) -> None:
+        refused = number.main.attempt("sh", "-c", "echo >>/opt/cluster-compute/bin/ssh", user="0")
         assert refused.returncode != 0
         assert "Read-only file system" in refused.stderr
 
-    def test_orphans_are_reaped(self, trio: Trio) -> None:
-        trio.main.run("ssh", "main1", "sleep 0.1 >/dev/null 2>&1 & exit 0")
+    def test_orphans_are_reaped(self, number: Trio) -> None:
+        number.main.run("ssh", "main1", "sleep 0.1 >/dev/null 2>&1 & exit 0")
         state = "sleep 1; cat /proc/[0-9]*/stat | grep -c ' Z ' || true"
-        assert trio.main.run("sh", "-c", state).strip() == "0"
+        assert number.main.run("sh", "-c", state).strip() == "0"
 
-    def test_a_password_is_no_way_in(self, trio: Trio) -> None:
+    def test_a_password_is_no_way_in(self, root: Trio) -> None:
         options = ["-o", "BatchMode=no", "-o", "PubkeyAuthentication=no", "-o", "NumberOfPasswordPrompts=1"]
-        refused = trio.main.attempt("ssh", *options, "sub1", "true")
+        refused = root.main.attempt("ssh", *options, "sub1", "true")
         assert refused.returncode == 255
         assert "Permission denied (publickey)" in refused.stderr
 
-    def test_a_key_from_elsewhere_is_refused(self, trio: Trio) -> None:
-        other = trio.replicas["sub1"]
+    def test_a_key_from_elsewhere_is_refused(self, number: Trio) -> None:
+        other = number.replicas["sub1"]
         key = on(other.host, "cat", f"{other.files}/ssh/ssh_host_ed25519_key")  # a key, but no client's
-        trio.main.run("sh", "-ec", "umask 77; cat >/tmp/foreign", stdin=key)
+        number.main.run("sh", "-ec", "umask 77; cat >/tmp/foreign", stdin=key)
         bare = [
             "-F",
             "none",
@@ -187,38 +202,29 @@ class TestLogin:
             "-o",
             "UserKnownHostsFile=/dev/null",
         ]
-        refused = trio.main.attempt("ssh", *bare, "-p", "2200", "-i", "/tmp/foreign", "sub1", "true")
+        refused = number.main.attempt("ssh", *bare, "-p", "2200", "-i", "/tmp/foreign", "sub1", "true")
         assert refused.returncode == 255
         assert "Permission denied (publickey)" in refused.stderr
-        trio.main.run("ssh", *bare, "-p", "2200", "-i", "/etc/cluster-compute/ssh/id_ed25519", "sub1", "true")
+        number.main.run("ssh", *bare, "-p", "2200", "-i", "/etc/cluster-compute/ssh/id_ed25519", "sub1", "true")
 
-    def test_a_replica_with_another_host_key_is_refused(self, trio: Trio) -> None:
+    def test_a_replica_with_another_host_key_is_refused(self, number: Trio) -> None:
         """The key on the replica's host is replaced, as somebody would who wants to answer in its place."""
-        sub2 = trio.replicas["sub2"]
+        sub2 = number.replicas["sub2"]
         keys = f"{sub2.files}/ssh"
         again = ["sh", "-ec", f"kill $(pidof sshd); sleep 0.2; exec {SERVER}"]
         try:
             script(sub2.host, f"cp -p {keys}/ssh_host_ed25519_key /root/genuine")
             script(sub2.host, f"cat {keys}/id_ed25519 >{keys}/ssh_host_ed25519_key")
             sub2.run(*again)
-            refused = trio.main.attempt("ssh", "sub2", "true")
+            refused = number.main.attempt("ssh", "sub2", "true")
         finally:
             script(sub2.host, f"cat /root/genuine >{keys}/ssh_host_ed25519_key; rm /root/genuine")
             sub2.run(*again)
         assert refused.returncode == 255
         assert "Host key verification failed" in refused.stderr
-        assert trio.main.run("ssh", "sub2", "hostname").strip() == "sub2"
+        assert number.main.run("ssh", "sub2", "hostname").strip() == "sub2"
 
-    def test_a_server_that_is_gone_is_put_back_and_nothing_else(self, trio: Trio) -> None:
-        sub1 = trio.replicas["sub1"]
-        on(sub1.host, "docker", "restart", "-t", "0", sub1.container)
-        assert trio.main.attempt("ssh", "sub1", "true").returncode == 255
-        run = play("repair", {"session_name": "trio"}).ok()
-        assert run.actions() == {sub1.host: ["start SSH server trio-sub1"]}
-        assert trio.main.run("ssh", "sub1", "hostname").strip() == "sub1"
-        assert play("repair", {"session_name": "trio"}).ok().actions() == {}
-
-    def test_all_keys_are_made_anew_by_one_variable(self, trio: Trio) -> None:
+    def test_all_keys_are_made_anew_by_one_variable(self, number: Trio) -> None:
         def public() -> set[str]:
             kinds = ("id_ed25519", "ssh_host_ed25519_key")
             return {
@@ -227,83 +233,57 @@ class TestLogin:
                 for kind in kinds
             }
 
-        found = replicas("trio")
-        before, old = public(), on(trio.main.host, "cat", f"{trio.main.files}/ssh/id_ed25519")
-        launch({**trio.variables, "session_regenerate_keys": True}).ok()
+        found = replicas(number.name)
+        before, old = public(), on(number.main.host, "cat", f"{number.main.files}/ssh/id_ed25519")
+        launch({**number.variables, "session_regenerate_keys": True}).ok()
         assert (len(public()), before & public()) == (6, set())
         logins = "".join(f"ssh {other} hostname </dev/null\n" for other in NAMES)
-        for name, replica in replicas("trio").items():
+        for name, replica in replicas(number.name).items():
             assert replica.inspected["State"]["StartedAt"] == found[name].inspected["State"]["StartedAt"]
             assert replica.run("sh", "-ec", logins).split() == NAMES
-        trio.main.run("sh", "-ec", "umask 77; cat >/tmp/old", stdin=old)
+        number.main.run("sh", "-ec", "umask 77; cat >/tmp/old", stdin=old)
         bare = ["-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-p", "2200", "-i", "/tmp/old"]
         for name in ("sub1", "sub2"):
-            refused = trio.main.attempt("ssh", *bare, "-o", "UserKnownHostsFile=/dev/null", name, "true")
+            refused = number.main.attempt("ssh", *bare, "-o", "UserKnownHostsFile=/dev/null", name, "true")
             assert refused.returncode == 255
             assert "Permission denied (publickey)" in refused.stderr
-        assert launch(trio.variables).ok().changed_hosts == set()
 
-    def test_the_session_stays_while_the_runtime_is_renewed(self, trio: Trio) -> None:
-        host = trio.main.host
+    def test_the_session_stays_while_the_runtime_is_renewed(self, root: Trio) -> None:
+        host = root.main.host
         script(host, f"sed -i '/^lib.libz/d' {RUNTIME}/manifest; echo left >{RUNTIME}/lib/left")
         run = play("prepare_hosts", None, "--limit", host).ok()
         assert run.changed[host] == 1
         assert try_on(host, ["test", "-e", f"{RUNTIME}/lib/left"]).returncode == 1
-        assert trio.replicas["sub1"].run("ssh", "main1", "hostname").strip() == "main1"
-        assert trio.main.run("ssh", "sub1", "hostname").strip() == "sub1"
-        assert play("prepare_hosts", None, "--limit", host).ok().changed[host] == 0
-
-
-def test_the_image_s_own_program_runs_as_without_us() -> None:
-    """Arguments, folder, user, environment, signals and exit code are the image's own business."""
-    variables = {**BASE, "session_name": "own", "session_image": OWN, "session_failure_policy": "keep"}
-    try:
-        launch(variables).ok()
-        for replica in replicas("own").values():
-            assert on(replica.host, "docker", "logs", replica.container) == "main two words as 0 in /var with hello\n"
-            bare = script(
-                replica.host,
-                f"docker run -d --init --name bare {OWN} >/dev/null; sleep 1\n"
-                "docker logs bare; docker rm -f bare >/dev/null",
-            )
-            assert bare == "main two words as 0 in /var with hello\n"
-            # Names that no shell takes, and what would get in the way of programs that are not the image's.
-            assert set(VARIABLES) <= set(replica.run("cat", "/proc/1/environ").split("\0"))
-            on(replica.host, "docker", "stop", replica.container)
-            ended = json.loads(on(replica.host, "docker", "inspect", replica.container))[0]["State"]
-            assert ended["ExitCode"] == 42
-            assert on(replica.host, "docker", "logs", replica.container).endswith("bye\n")
-    finally:
-        teardown("own").ok()
+        assert root.replicas["sub1"].run("ssh", "main1", "hostname").strip() == "main1"
+        assert root.main.run("ssh", "sub1", "hostname").strip() == "sub1"
 
 
 def test_a_command_runs_everywhere_in_an_image_with_neither_shell_nor_python() -> None:
     request = {**BASE, "session_name": "bare", "session_image": BARE, "session_command": ["/busybox", "sleep", "8888"]}
-    try:
-        launch(request).ok()
-        found = replicas("bare")
-        assert try_on(found["main1"].host, ["docker", "run", "--rm", BARE, "/bin/sh"]).returncode == 127
-        output = found["main1"].run("session-run", "/busybox", "hostname")
-        assert sorted(output.splitlines()) == [f"{name}: {name}" for name in NAMES]
-        failed = found["sub2"].attempt("session-run", "/busybox", "false")
-        assert failed.returncode == 1
-    finally:
-        teardown("bare").ok()
+    launch({**request, "session_size": 2}).ok()
+    found = replicas("bare")
+    assert try_on(found["main1"].host, ["docker", "run", "--rm", BARE, "/bin/sh"]).returncode == 127
+    output = found["main1"].run("session-run", "/busybox", "hostname")
+    assert sorted(output.splitlines()) == ["main1: main1", "sub1: sub1"]
+    failed = found["sub1"].attempt("session-run", "/busybox", "false")
+    assert failed.returncode == 1
 
 
-def test_a_host_without_the_runtime_is_left_out_and_says_what_to_do() -> None:
-    on("n2", "mv", f"{RUNTIME}/manifest", "/root/manifest")
-    try:
-        variables = {
-            **BASE,
-            "session_name": "without",
-            "session_image": BUSYBOX,
-            "session_hosts": ["n2"],
-            "session_size": 1,
-        }
-        run = launch(variables)
-    finally:
-        on("n2", "mv", "/root/manifest", f"{RUNTIME}/manifest")
-    assert run.code != 0
-    assert "lacks the SSH runtime" in run.output
-    assert "prepare_hosts" in run.output
+def test_the_image_s_own_program_runs_as_without_us() -> None:
+    """Arguments, folder, user, environment, signals and exit code are the image's own business."""
+    launch({**BASE, "session_name": "own", "session_image": OWN, "session_failure_policy": "keep"}).ok()
+    for replica in replicas("own").values():
+        assert on(replica.host, "docker", "logs", replica.container) == "main two words as 0 in /var with hello\n"
+        bare = script(
+            replica.host,
+            f"docker run -d --init --name bare {OWN} >/dev/null\n"
+            "timeout 30 sh -c 'until docker logs bare | grep -q main; do sleep 0.1; done'\n"
+            "docker logs bare; docker rm -f bare >/dev/null",
+        )
+        assert bare == "main two words as 0 in /var with hello\n"
+        # Names that no shell takes, and what would get in the way of programs that are not the image's.
+        assert set(VARIABLES) <= set(replica.run("cat", "/proc/1/environ").split("\0"))
+        on(replica.host, "docker", "stop", replica.container)
+        ended = json.loads(on(replica.host, "docker", "inspect", replica.container))[0]["State"]
+        assert ended["ExitCode"] == 42
+        assert on(replica.host, "docker", "logs", replica.container).endswith("bye\n")

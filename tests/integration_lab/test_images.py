@@ -36,7 +36,6 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     replicas,
     script,
     ssh_options,
-    teardown,
     try_on,
 )
 
@@ -44,6 +43,7 @@ REGISTRY = f"{ADDRESSES['n1']}:5000"
 TRAIN = f"{REGISTRY}/team/train:1"
 SHIPPED = "cluster-compute/shipped:1"
 ARCHIVED = "cluster-compute/archived:1"
+BUILT = "cluster-compute/built:1"
 PASSWORD = "only-the-engine-knows-4711"  # noqa: S105 - of a registry that lives as long as the tests
 # bcrypt, by htpasswd(1).
 HASH = "$2b$04$Z3R30Af5P2EUy5MepcmXrehcYnCHo6eMpGeCLJwH8ByljyDVZsvlq"
@@ -95,12 +95,12 @@ def push(image: str) -> None:
 
 def make(image: str, number: int, host: str = "n1") -> str:
     """Make an image on a host that differs from all others; return its id."""
-    refusal = script(
+    made = script(
         host,
         f"docker create --name made {BUSYBOX} >/dev/null; docker commit --change 'LABEL number={number}' made {image}; "
         "docker rm made >/dev/null",
     )
-    return refusal.strip()
+    return made.strip()
 
 
 def forget(*images: str) -> None:
@@ -108,8 +108,17 @@ def forget(*images: str) -> None:
     in_parallel(lambda host: try_on(host, ["docker", "rmi", "-f", *images]), HOSTS)
 
 
+@pytest.fixture(scope="module")
+def leftovers(untouched_lab: Snapshot) -> Iterator[set[str]]:
+    """Give a set for names and ids of images: they go at the end, when one run has torn down all sessions."""
+    found: set[str] = set()
+    yield found
+    clear("trio", "shipped", "archived", "built")
+    forget(*found)
+
+
 @pytest.fixture(scope="class")
-def registry(untouched_lab: Snapshot) -> Iterator[tuple[str, str]]:
+def registry(leftovers: set[str]) -> Iterator[tuple[str, str]]:
     """Run a registry with TLS and a password on n1, and give it one image; return the ids of that and of another."""
     on("n1", "apt-get", "install", "-qq", "docker-registry", seconds=120)
     script("n1", f"mkdir -p /srv/registry; cd /srv/registry; python3 -c '{CERTIFICATE}'; echo 'trainer:{HASH}' >users")
@@ -124,17 +133,16 @@ def registry(untouched_lab: Snapshot) -> Iterator[tuple[str, str]]:
         "until ss -Htln 'sport = :5000' | grep -q .; do sleep 0.1; done",
     ).strip()
     first, second = make("made:1", 1), make("made:2", 2)
+    leftovers |= {"made:1", "made:2", TRAIN, first, second}
     try:
         push("made:1")
         yield first, second
     finally:
-        clear("trio")
         script("n1", f"kill {pid}; rm -r /srv/registry")
         in_parallel(lambda host: script(host, f"rm -r /etc/docker/certs.d/{REGISTRY}"), HOSTS)
-        forget("made:1", "made:2", TRAIN, first, second)
 
 
-def images(session: str = "trio") -> dict[str, str]:
+def images(session: str) -> dict[str, str]:
     """Return by host the image that the session's replica there was made from."""
     return {replica.host: replica.inspected["Image"] for replica in replicas(session).values()}
 
@@ -165,15 +173,14 @@ def watched(host: str, secret: str) -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="class")
-def pulled(registry: tuple[str, str]) -> Iterator[Run]:
+def pulled(registry: tuple[str, str]) -> Run:
     """Launch a session whose image only the registry has, with all that Ansible can tell."""
     with watched("n2", PASSWORD) as found:
         # Without pipelining Ansible would write modules, and what they are given, to files on the hosts.
         plain = {host: {"ansible_ssh_pipelining": False} for host in HOSTS}
         run = launch({**REQUEST, **LOGIN}, "-vvv", "--diff", hosts=plain)
     assert found == []
-    yield run
-    teardown("trio").ok()
+    return run
 
 
 class TestPull:
@@ -183,7 +190,7 @@ class TestPull:
         self, registry: tuple[str, str], pulled: Run
     ) -> None:
         pulled.ok()
-        assert set(images().values()) == {registry[0]}
+        assert set(images("trio").values()) == {registry[0]}
         assert len(pulled.of("Ask the registry, once for all hosts, which image it is")) == 1
         took = [result for result in pulled.results if "Pull by digest, in parallel, hosts: 3" in result["task"]]
         assert {pull["host"] for pull in took} == set(HOSTS)
@@ -207,19 +214,17 @@ class TestPull:
             assert PASSWORD not in json.dumps(replica.inspected)
         assert PASSWORD not in json.dumps(record("trio"))
 
-    def test_a_wrong_password_is_refused_and_not_shown(self, pulled: Run) -> None:
-        wrong = {REGISTRY: {"username": "trainer", "password": "not-even-this-is-shown"}}
+    def test_a_wrong_password_is_refused_and_no_login_is_shown(self, pulled: Run) -> None:
+        """The right one is another registry's, and is told to none but that."""
+        wrong = {"username": "trainer", "password": "not-even-this-is-shown"}
+        logins = {REGISTRY: wrong, "registry.example": LOGIN["cluster_compute_registries"][REGISTRY]}
         other = {**REQUEST, "session_name": "other", "session_image": f"{REGISTRY}/team/train:none"}
-        run = launch({**other, "cluster_compute_registries": wrong}, "-vvv")
+        run = launch({**other, "cluster_compute_registries": logins}, "-vvv")
         assert run.code != 0
         assert not shows(run, "not-even-this-is-shown")
+        assert not shows(run, PASSWORD)
         assert "unauthorized" in run.failures
         assert "Nothing was started" in run.failures
-        # A registry is told no login that is another's.
-        elsewhere = {"registry.example": LOGIN["cluster_compute_registries"][REGISTRY]}
-        run = launch({**other, "cluster_compute_registries": elsewhere}, "-vvv")
-        assert "no basic auth credentials" in run.failures
-        assert not shows(run, PASSWORD)
 
     def test_a_session_keeps_its_image_when_the_tag_moves(self, registry: tuple[str, str], pulled: Run) -> None:
         push("made:2")
@@ -227,12 +232,11 @@ class TestPull:
         script("n3", f"docker rm -f trio-sub2; docker rmi {TRAIN}; docker rmi {registry[0]} || true")
         assert try_on("n3", ["docker", "image", "inspect", registry[0]]).returncode != 0
         assert launch({**REQUEST, **LOGIN}).ok().changed_hosts == {"n3"}
-        assert set(images().values()) == {registry[0]}
+        assert set(images("trio").values()) == {registry[0]}
         # What hosts have is not asked for again, unless it is to be.
-        fresh = {**REQUEST, **LOGIN, "session_recreate": True, "session_memory": "65m"}
-        assert launch(fresh, "--check").ok().of("which image it is") == []
-        launch({**fresh, "session_image_pull": "always"}).ok()
-        assert set(images().values()) == {registry[1]}
+        fresh = {"session_recreate": True, "session_memory": "65m", "session_image_pull": "always"}
+        launch({**REQUEST, **LOGIN, **fresh}).ok()
+        assert set(images("trio").values()) == {registry[1]}
         pinned = record("trio")["plan"]["images"][TRAIN]
         assert pinned["digest"].startswith(f"{REGISTRY}/team/train@sha256:")
         assert set(pinned["ids"].values()) == {registry[1]}
@@ -283,43 +287,33 @@ DIES = """
             os._exit(1)
     client.save_image = half
 """
-SENDS_ANOTHER = """
-    right = client.save_image
-    client.save_image = lambda self, image: right(self, "kept:1")
-"""
 
 
 @pytest.fixture
-def shipped(untouched_lab: Snapshot) -> Iterator[str]:
-    """Make an image that n1 alone has."""
-    image = make(SHIPPED, 3)
-    try:
-        yield image
-    finally:
-        clear("trio")
-        in_parallel(lambda host: script(host, f"rm -f {PACKAGES}/cc_instead.*"), HOSTS)
-        forget(SHIPPED, image)
-        assert "".join(in_parallel(lambda host: script(host, SERVERS), HOSTS)) == ""
+def no_server_stays(leftovers: set[str]) -> Iterator[None]:
+    """Look on all hosts for servers of images when a test has ended."""
+    yield
+    look = f"rm -f {PACKAGES}/cc_instead.*; {SERVERS}"
+    assert "".join(in_parallel(lambda host: script(host, look), HOSTS)) == ""
 
 
+@pytest.mark.usefixtures("no_server_stays")
 class TestWithoutRegistry:
-    """Hosts that have an image give it to those that lack it."""
+    """Hosts that have an image give it to those that lack it.
 
-    def test_hosts_help_each_other_and_do_without_one_that_dies(self, shipped: str) -> None:
-        request = {**REQUEST, "session_image": SHIPPED, "session_image_pull": "never"}
-        # n2 gets it from n1; n1, asked first for n3 as well, dies over it, and n2 takes its place.
-        check = launch(request, "--check").ok()
-        lines = [line for result in check.of("Report who has got it from whom") for line in result["values"]["msg"]]
-        assert lines == [f"n2 would get {SHIPPED} from n1.", f"n3 would get {SHIPPED} from n1."]
-        assert "n2" in check.changed_hosts
-        for host in ("n2", "n3"):
-            assert try_on(host, ["docker", "image", "inspect", SHIPPED]).returncode != 0
-        script("n1", f"docker save {SHIPPED} >/srv/shipped.tar")
-        packed = script("n1", "gzip </srv/shipped.tar | base64; rm /srv/shipped.tar")
+    Who sends another image, or answers in a sender's place: tests/contract/test_images.py, and unit, test_image_stream.
+    """
+
+    def test_hosts_help_each_other_and_do_without_one_that_dies(self, leftovers: set[str]) -> None:
+        """n2 has it from n1 already; n1, asked first for n3, dies over it, and n2 takes its place."""
+        shipped = make(SHIPPED, 3)
+        leftovers |= {SHIPPED, shipped}
+        packed = script("n1", f"docker save {SHIPPED} | gzip | base64")
         on("n2", "sh", "-ec", "base64 -d | gzip -d | docker load", stdin=packed)
         replace_engine("n1", DIES)
-        run = launch(request).ok()
-        assert images() == dict.fromkeys(HOSTS, shipped)
+        request = {"session_name": "shipped", "session_image": SHIPPED, "session_image_pull": "never"}
+        run = launch({**REQUEST, **request}).ok()
+        assert images("shipped") == dict.fromkeys(HOSTS, shipped)
         lines = [line for result in run.of("Report who has got it from whom") for line in result["values"]["msg"]]
         assert lines[0] == f"n3 did not get {SHIPPED} from n1: it ended before the image was whole."
         assert lines[1].startswith(f"n3 got {SHIPPED} from n2 (")
@@ -328,131 +322,38 @@ class TestWithoutRegistry:
         for number, rounds in ((1, 1), (2, 2)):
             assert len(run.of(f"Receive, round {number} of {rounds}, hosts: 1")) == 1
 
-    def test_what_is_not_the_image_is_refused_whoever_sends_it(self, shipped: str) -> None:
-        """To n2 somebody answers in n1's place; to n3 n1 itself sends another image, that takes a name n3 uses."""
-        made = make("kept:1", 4)
-        on("n3", "docker", "tag", BUSYBOX, "kept:1")
-        kept = on("n3", "docker", "image", "inspect", "--format", "{{.Id}}", "kept:1")
-        replace_engine("n1", SENDS_ANOTHER)
-        rule = f"OUTPUT -t nat -p tcp -d {ADDRESSES['n1']} --dport 8480:8489 -j DNAT --to {ADDRESSES['n3']}:8500"
-        on("n3", "tee", "/srv/stranger.py", stdin=STRANGER.replace("ADDRESS", ADDRESSES["n3"]))
-        pid = script("n3", "setsid python3 /srv/stranger.py >/srv/heard 2>&1 </dev/null & echo $!; sleep 0.5").strip()
-        script("n2", f"iptables -A {rule}")
-        try:
-            run = launch(
-                {
-                    **REQUEST,
-                    "session_size": 2,
-                    "session_hosts": ["n2", "n3"],
-                    "session_image": SHIPPED,
-                    "session_image_pull": "never",
-                }
-            )
-            assert run.code != 0
-            assert f"n2 did not get {SHIPPED} from n1" in run.failures
-            assert "shows another certificate than the one made for this transfer" in run.failures
-            assert f"n3 did not get {SHIPPED} from n1: The image {made[:19]} came where {shipped[:19]}" in run.failures
-            assert on("n3", "docker", "image", "inspect", "--format", "{{.Id}}", "kept:1") == kept
-            assert try_on("n3", ["docker", "image", "inspect", made]).returncode != 0
-            # The stranger was told nothing: it waits for a token that did not come.
-            assert on("n3", "cat", "/srv/heard") == "b''\n"
-        finally:
-            script("n2", f"iptables -D {rule}")
-            script("n3", f"kill {pid} 2>/dev/null || true; rm /srv/stranger.py /srv/heard /run/stranger.pem")
-            forget("kept:1", made)
-
-    def test_a_closed_port_is_told_with_both_hosts(self, shipped: str) -> None:
-        closed = "INPUT -p tcp --dport 8480:8489 -j REJECT"
-        script("n1", f"iptables -I {closed}")
-        try:
-            run = launch({**REQUEST, "session_size": 1, "session_hosts": ["n2"], "session_image": SHIPPED})
-        finally:
-            script("n1", f"iptables -D {closed}")
-        assert run.code != 0
-        assert f"n2 did not get {SHIPPED} from n1: it cannot be reached at {ADDRESSES['n1']} port 8480" in run.failures
-        assert "TCP ports 8480-8489 (cluster_compute_image_ports)" in run.failures
-
-    def test_the_controller_gives_its_archive_to_one_host(self, shipped: str, tmp_path: Path) -> None:
+    def test_the_controller_gives_its_archive_to_one_host(self, leftovers: set[str], tmp_path: Path) -> None:
+        archived = make(ARCHIVED, 6)
+        leftovers |= {ARCHIVED, archived}
         archive = tmp_path / "image.tar"
-        packed = script("n1", f"docker tag {SHIPPED} {ARCHIVED}; docker save {ARCHIVED} | gzip | base64")
-        archive.write_bytes(base64.b64decode(packed))
-        forget(SHIPPED, ARCHIVED, shipped)
-        request = {**REQUEST, "session_image": ARCHIVED, "session_image_archive": str(archive)}
-        try:
-            run = launch(request).ok()
-            assert images() == dict.fromkeys(HOSTS, shipped)
-            lines = [
-                line.split(" (")[0]
-                for result in run.of("Report who has got it from whom")
-                for line in result["values"]["msg"]
-            ]
-            assert lines[0] == f"n1 got {ARCHIVED} from the controller"
-            assert sorted(line.split()[0] for line in lines[1:]) == ["n2", "n3"]
-            assert not any("the controller" in line for line in lines[1:])
-            clear("trio")
-            wrong = launch({**request, "session_image": "cluster-compute/other:1"})
-            assert "session_image_archive is" in wrong.failures
-            assert "It holds docker.io/cluster-compute/archived:1" in wrong.failures
-        finally:
-            clear("trio")
-            forget(ARCHIVED)
+        archive.write_bytes(base64.b64decode(script("n1", f"docker save {ARCHIVED} | gzip | base64")))
+        forget(ARCHIVED, archived)
+        request = {"session_name": "archived", "session_image": ARCHIVED, "session_image_archive": str(archive)}
+        run = launch({**REQUEST, **request}).ok()
+        assert images("archived") == dict.fromkeys(HOSTS, archived)
+        lines = givers(run)
+        assert lines[0] == f"n1 got {ARCHIVED} from the controller"
+        assert sorted(line.split()[0] for line in lines[1:]) == ["n2", "n3"]
+        assert not any("the controller" in line for line in lines[1:])
 
     def test_the_engine_of_the_controller_gives_its_image_to_one_host(
-        self, untouched_lab: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, leftovers: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The engine of a host that is not in the resource group serves as that of the controller."""
-        built = make(ARCHIVED, 7, "n3")
+        built = make(BUILT, 7, "n3")
+        leftovers |= {BUILT, built}
         pool = tmp_path / "pool.json"
         pool.write_text(json.dumps({"all": {"children": {"pair_pool": {"hosts": {"n1": {}, "n2": {}}}}}}), "utf-8")
-        request = {**REQUEST, "session_size": 2, "session_resource_group": "pair_pool", "session_image": ARCHIVED}
-        request |= {"session_image_from": "controller"}
+        request = {"session_name": "built", "session_image": BUILT, "session_image_from": "controller"}
         socket = f"/proc/{running(Lab(LAB, str(DIRECTORY)).host('n3'))}/root/run/docker.sock"
         monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
-        try:
-            launched = launch(request, "-i", str(pool)).ok()
-            assert images() == dict.fromkeys(("n1", "n2"), built)
-            lines = [
-                line.split(" (")[0]
-                for result in launched.of("Report who has got it from whom")
-                for line in result["values"]["msg"]
-            ]
-            assert lines == [f"n1 got {ARCHIVED} from the controller", f"n2 got {ARCHIVED} from n1"]
-            assert launch(request, "-i", str(pool)).ok().of("Bring the image from the controller to one host") == []
-            clear("trio")
-            unknown = launch({**request, "session_image": "cluster-compute/other:1"}, "-i", str(pool))
-            assert "The engine of the controller has no cluster-compute/other:1. Build or pull it" in unknown.failures
-            monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-            silent = launch({**request, "session_name": "alone"}, "-i", str(pool))
-            assert "session_image_from is 'controller': The engine of the controller cannot be used" in silent.failures
-        finally:
-            clear("trio")
-            forget(ARCHIVED, built)
+        pair = {"session_size": 2, "session_resource_group": "pair_pool"}
+        run = launch({**REQUEST, **request, **pair}, "-i", str(pool)).ok()
+        assert images("built") == dict.fromkeys(("n1", "n2"), built)
+        assert givers(run) == [f"n1 got {BUILT} from the controller", f"n2 got {BUILT} from n1"]
 
 
-STRANGER = """
-import socket, ssl, sys
-sys.path.insert(0, "/srv")
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization as form
-from cryptography.hazmat.primitives.asymmetric import ec
-import datetime
-
-key = ec.generate_private_key(ec.SECP256R1())
-name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "cc-image-server")])
-made = (
-    x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    .serial_number(1).not_valid_before(datetime.datetime(2020, 1, 1)).not_valid_after(datetime.datetime(2099, 1, 1))
-    .sign(key, hashes.SHA256())
-)
-with open("/run/stranger.pem", "wb") as file:
-    file.write(made.public_bytes(form.Encoding.PEM))
-    file.write(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()))
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain("/run/stranger.pem")
-listener = socket.create_server(("ADDRESS", 8500))
-plain, _peer = listener.accept()
-try:
-    print(context.wrap_socket(plain, server_side=True).recv(100), flush=True)
-except OSError as error:
-    print(b"", flush=True)
-"""
+def givers(run: Run) -> list[str]:
+    """Return what a launch reports of who has got the image from whom, without amounts."""
+    results = run.of("Report who has got it from whom")
+    return [line.split(" (")[0] for result in results for line in result["values"]["msg"]]

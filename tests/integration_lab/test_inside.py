@@ -131,29 +131,23 @@ def test_replicas_are_hosts_with_groups_and_variables(cached: Path, parts: dict[
     assert "s3cret-value" not in json.dumps(found)
 
 
-def test_every_module_runs_where_there_is_python(cached: Path) -> None:
-    run = inside(cached, WITH_PYTHON, "ping", "").ok()
-    assert {result["host"]: result["values"]["ping"] for result in run.results} == dict.fromkeys(NAMES[1:], "pong")
-
-
-def test_raw_runs_everywhere(cached: Path) -> None:
-    run = inside(cached, "all", "raw", 'cat /etc/hostname; echo "it\'s $((1+1))" >&2; exit 0').ok()
-    assert messages(run) == {name: name.removeprefix("inside-") for name in NAMES}
-    assert [result["values"]["stderr"].strip() for result in run.results] == ["it's 2"] * 3
-
-
 def test_the_options_of_a_command_are_for_replicas_alone(launched: Run) -> None:
     """What the command line says reaches neither the hosts of the site nor the process that asks them."""
     options = ["-b", "--check", "-e", "ansible_python_interpreter=/usr/bin/python3 ansible_port=9", "-v"]
     run = inside(REPLICAS, WITH_PYTHON, "ping", "", *options).ok()
+    assert {result["host"]: result["values"]["ping"] for result in run.results} == dict.fromkeys(NAMES[1:], "pong")
     assert len(run.results) == 2
     assert {result["task"] for result in run.results} == {"ansible.builtin.ping"}, "the recorder sees replicas alone"
 
 
-def test_an_exit_code_comes_back_and_another_user_may_be_named(cached: Path) -> None:
-    run = inside(cached, "all", "raw", "id -u; exit 7", "-e", "cluster_compute_user=65534:65534")
-    assert {result["values"]["rc"] for result in run.results} == {7}
-    assert set(messages(run).values()) == {"65534"}
+def test_raw_runs_everywhere_its_exit_code_comes_back_and_another_user_may_be_named(cached: Path) -> None:
+    command = 'cat /etc/hostname; id -u; echo "it\'s $((1+1))" >&2; exit 7'
+    run = inside(cached, "all", "raw", command, "-e", "cluster_compute_user=65534:65534")
+    assert {name: text.split() for name, text in messages(run).items()} == {
+        name: [name.removeprefix("inside-"), "65534"] for name in NAMES
+    }
+    assert [result["values"]["stderr"].strip() for result in run.results] == ["it's 2"] * 3
+    assert [result["values"]["rc"] for result in run.results] == [7] * 3
 
 
 def test_a_playbook_copies_files_in_and_out(cached: Path, parts: dict[str, Replica], tmp_path: Path) -> None:
@@ -194,7 +188,6 @@ def test_the_cache_answers_while_a_host_is_away(cached: Path, parts: dict[str, R
         assert found["_meta"]["hostvars"][gone]["cluster_compute_status"] == "UNKNOWN"
     finally:
         more.write_text(NOTHING_MORE, encoding="utf-8")
-        listing(cached, "--flush-cache")
 
 
 def test_a_site_whose_users_are_not_root(cached: Path, parts: dict[str, Replica], tmp_path: Path) -> None:
@@ -217,11 +210,9 @@ def test_a_site_whose_users_are_not_root(cached: Path, parts: dict[str, Replica]
         "echo 'root:not secret {{' | chpasswd",
     )
     try:
-        found, warnings = listing(inventory)
-        assert (warnings, sorted(found["cluster_compute_replicas"]["hosts"])) == ("", NAMES)
-        assert messages(inside(inventory, "all", "raw", "cat /etc/hostname").ok()) == {
-            name: name.removeprefix("inside-") for name in NAMES
-        }
+        run = inside(inventory, "all", "raw", "cat /etc/hostname").ok()
+        assert messages(run) == {name: name.removeprefix("inside-") for name in NAMES}
+        assert "may be missing" not in " ".join(run.output.split())
         overlay.write_text(json.dumps({"all": {"hosts": {host: {**login, "ansible_become": False}}}}), encoding="utf-8")
         _found, warnings = listing(inventory)
         assert f"Replicas on {host} may be missing: Ansible works on this host as uid" in " ".join(warnings.split())
@@ -230,18 +221,34 @@ def test_a_site_whose_users_are_not_root(cached: Path, parts: dict[str, Replica]
 
 
 def test_an_inventory_that_cannot_be_read_says_what_is_wrong(tmp_path: Path) -> None:
-    for options, wanted in (
-        ({"site": ["nowhere"]}, "There is no inventory"),
-        ({"site": [str(INVENTORY)], "resource_group": "nobody"}, "Groups that have hosts: all, cluster_compute_hosts"),
-        ({"site": [str(INVENTORY)], "resource_group": "lost_pool"}, "None of its hosts can be reached"),
-    ):
-        _found, warnings = listing(describe(tmp_path / "bad.sessions.yml", **options))
-        assert wanted in " ".join(warnings.split())
+    wrong: dict[str, dict[str, Any]] = {
+        "There is no inventory": {"site": ["nowhere"]},
+        "Groups that have hosts: all, cluster_compute_hosts": {"site": [str(INVENTORY)], "resource_group": "nobody"},
+        "None of its hosts can be reached": {"site": [str(INVENTORY)], "resource_group": "lost_pool"},
+    }
+    first, *more = (
+        describe(tmp_path / f"bad{number}.sessions.yml", **options) for number, options in enumerate(wrong.values())
+    )
+    _found, warnings = listing(first, *(word for path in more for word in ("-i", str(path))))
+    assert [text for text in wrong if text not in " ".join(warnings.split())] == []
 
 
-def test_sessions_are_data_and_artifacts(launched: Run, parts: dict[str, Replica], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def killed(parts: dict[str, Replica]) -> Iterator[Replica]:
+    """Kill a replica for as long as tests look at it."""
+    part = parts["bare1"]
+    on(part.host, "docker", "kill", part.container)
+    try:
+        yield part
+    finally:
+        on(part.host, "docker", "start", part.container)
+
+
+def test_sessions_are_data_and_artifacts(
+    launched: Run, parts: dict[str, Replica], killed: Replica, tmp_path: Path
+) -> None:
     file = tmp_path / "info.json"
-    run = play("session_info", {"cluster_compute_info_file": str(file)}).ok()
+    run = play("session_info", {"session_name": "inside", "cluster_compute_info_file": str(file)}).ok()
     found = json.loads(file.read_text(encoding="utf-8"))
     assert file.stat().st_mode & 0o777 == 0o600
     assert run.artifacts["cluster_compute_info"] == found
@@ -253,9 +260,11 @@ def test_sessions_are_data_and_artifacts(launched: Run, parts: dict[str, Replica
     assert [
         (replica["name"], replica["host"], replica["container"], replica["status"]) for replica in session["replicas"]
     ] == [
-        (name, part.host, part.container, "RUNNING")
+        (name, part.host, part.container, "FAILED" if part is killed else "RUNNING")
         for name, part in ((name, parts[name]) for name in ("main1", "work-er1", "bare1"))
     ]
+    assert [replica["exit_code"] for replica in session["replicas"]] == [None, None, 137]
+    assert [(failure["replica"], failure["host"]) for failure in session["failures"]] == [("bare1", killed.host)]
     assert [replica["image_id"] for replica in session["replicas"]] == [
         parts[replica["name"]].inspected["Image"] for replica in session["replicas"]
     ]
@@ -279,18 +288,8 @@ def test_sessions_are_data_and_artifacts(launched: Run, parts: dict[str, Replica
     assert "s3cret-value" not in json.dumps([found, launched.artifacts])
 
 
-def test_a_replica_that_does_not_run_is_unreachable_and_told_of(cached: Path, parts: dict[str, Replica]) -> None:
-    part = parts["bare1"]
-    on(part.host, "docker", "kill", part.container)
-    try:
-        run = inside(cached, "inside-bare1", "raw", "true")
-        (result,) = run.results
-        assert result["outcome"] == "unreachable"
-        assert f"The container {part.container} does not run on {part.host}" in result["values"]["msg"]
-        found = play("session_info", {"session_name": "inside"}).ok().artifacts["cluster_compute_info"]
-        (session,) = found["sessions"]
-        status = {replica["name"]: (replica["status"], replica["exit_code"]) for replica in session["replicas"]}
-        assert status == {"main1": ("RUNNING", None), "work-er1": ("RUNNING", None), "bare1": ("FAILED", 137)}
-        assert [(failure["replica"], failure["host"]) for failure in session["failures"]] == [("bare1", part.host)]
-    finally:
-        on(part.host, "docker", "start", part.container)
+def test_a_replica_that_does_not_run_is_unreachable(killed: Replica) -> None:
+    run = inside(REPLICAS, "inside-bare1", "raw", "true")
+    (result,) = run.results
+    assert result["outcome"] == "unreachable"
+    assert f"The container {killed.container} does not run on {killed.host}" in result["values"]["msg"]

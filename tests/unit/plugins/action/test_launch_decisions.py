@@ -197,6 +197,15 @@ REFUSED: dict[str, tuple[dict[str, Any], Mapping[str, Any], Mapping[str, Any], l
         NULL,
         ["session_mounts", "touch", "does not exist"],
     ),
+    "a folder in which no host can write": (
+        {"session_mounts": "/srv/shared:/data", "session_size": 3, "session_max_replicas_per_host": 1},
+        NULL,
+        {
+            host: {"paths": {"/srv/shared": {**RECORDED[host]["paths"]["/srv/shared"], "read_only": True}}}
+            for host in HOSTS
+        },
+        ["session_mounts", "No host of the session can write there (n1, n2, n3)", "set shared: false"],
+    ),
     "a port that is taken": ({"session_ports": "22:22"}, NULL, NULL, ["session_ports", "22", "taken on n1"]),
     "a host that does not exist": ({"session_hosts": "n1,n9"}, NULL, NULL, ["session_hosts", "n9"]),
     "all hosts excluded": ({"session_excluded_hosts": "n1,n2,n3"}, NULL, NULL, ["session_excluded_hosts"]),

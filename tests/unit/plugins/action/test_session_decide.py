@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender, not_shown
+from ansible_collections.cluster_compute.session.tests.support.adapters.engine_server import engine_server
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.begun import begun
 from ansible_collections.cluster_compute.session.tests.support.core.verbs.group import (
     AWAY,
@@ -203,6 +206,39 @@ def test_a_launch_reads_its_options_as_text() -> None:
     assert found == ["look", 3, False, True, False]
     failed = run("launch", None, {"h1": None}, given={**given, "attempts": "x"})
     assert "launch_attempts is 'x': It must be a whole number" in failed["msg"]
+
+
+def test_an_image_that_the_controller_is_to_give_and_has_not_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "cluster-compute/other:1"
+
+    def refusal(**source: str) -> str:
+        launch = Launch(request(image=name, size=1, **source), 1)
+        failed = decided(launch, {"h1": {"host": {**launch.hosts["h1"], "images": {name: None}}}})
+        assert failed["failed"], failed
+        return str(failed["msg"])
+
+    archive = tmp_path / "image.tar"
+    members = {
+        "1.json": b'{"architecture": "amd64"}',
+        "manifest.json": b'[{"Config": "1.json", "RepoTags": ["train:1"]}]',
+    }
+    with tarfile.open(archive, "w") as made:
+        for member, content in members.items():
+            entry = tarfile.TarInfo(member)
+            entry.size = len(content)
+            made.addfile(entry, io.BytesIO(content))
+    assert f"It holds docker.io/library/train:1, and not {name}" in refusal(image_archive=str(archive))
+    with engine_server(tmp_path) as engine:
+        engine.answer("GET /version", value={"ApiVersion": engine.version})
+        engine.answer("GET /info", value={"DriverStatus": []})
+        engine.answer(f"GET /images/{name}/json", status=404, value={"message": f"No such image: {name}"})
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.path}")
+        assert f"The engine of the controller has no {name}. Build or pull it" in refusal(image_from="controller")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere.sock")
+    silent = refusal(image_from="controller")
+    assert "session_image_from is 'controller': The engine of the controller cannot be used" in silent
 
 
 @pytest.mark.parametrize("group", ["", "pool_a"])

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,6 +93,19 @@ def test_what_is_mounted_on_first_use_is_mounted_before_it_is_looked_at(
     (root / "inner/share").rmdir()
     folders.path_facts(str(root / "inner"))
     assert os.path.isdir(root / "inner/share")
+
+
+def test_where_nobody_can_write_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mount may be read-only, or its file system, or that in which a folder would be made."""
+    assert folders.path_facts(str(root))["read_only"] is False
+    assert {"rw", "ro"} & set(folders.mount_of(str(root)).options)
+    with monkeypatch.context() as patched:
+        mount = replace(folders.mount_of(str(root)), options=("ro", "relatime"))
+        patched.setattr(folders, "mount_of", lambda _path: mount)
+        assert folders.path_facts(str(root))["read_only"] is True
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY * (path == str(root))))
+    assert folders.path_facts(str(root))["read_only"] is True
+    assert folders.path_facts(str(root / "new"))["read_only"] is True
 
 
 def test_names_in_mountinfo_are_read_as_they_are() -> None:

@@ -195,3 +195,13 @@ def test_check_mode_tells_what_would_be_done() -> None:
     state = launch.step(pulled=dict.fromkeys(("h1", "h2", "h3"), nothing))
     assert state.report == [f"{host} would pull registry.example/train@{DIGEST}." for host in ("h1", "h2", "h3")]
     assert state.missing == {}
+    launch = Launch(facts("h1"), "never", check_mode=True)
+    launch.step()
+    nobody = {"port": 0, "server": {"pid": 0, "start": 0}}
+    nothing = {"bytes": 0, "seconds": 0.0}
+    state = launch.step(served={"h1": nobody}, arrived={"h2": nothing})
+    assert (state.report, set(state.receives)) == ([f"h2 would get {NAME} from h1."], {"h3"})
+    sender = state.receives["h3"].sender
+    state = launch.step(served={sender: nobody}, arrived={"h3": nothing})
+    assert state.report == [f"h3 would get {NAME} from {sender}."]
+    assert (state.receives, state.useless, state.missing) == ({}, {}, {})
