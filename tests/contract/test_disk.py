@@ -206,13 +206,13 @@ def test_memory_that_looks_like_a_removed_file_is_no_disk(host: Host, look: Look
     assert look() == {}
 
 
-@pytest.mark.parametrize("path", ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"])
-def test_a_file_of_the_engine_that_is_made_large_is_found_without_a_limit(host: Host, look: Look, path: str) -> None:
-    session = host.launch(size=2)
-    write(session, "sub1", path, 20)
+def test_a_file_of_the_engine_that_is_made_large_is_found_without_a_limit(host: Host, look: Look) -> None:
+    session = host.launch(size=4)
+    for replica, path in (("sub1", "/etc/hosts"), ("sub2", "/etc/hostname"), ("sub3", "/etc/resolv.conf")):
+        write(session, replica, path, 20)
     stopped = look()
-    assert list(stopped) == ["demo-sub1"]
-    assert "/etc/hosts" in stopped["demo-sub1"]
+    assert sorted(stopped) == ["demo-sub1", "demo-sub2", "demo-sub3"]
+    assert all("/etc/hosts" in why for why in stopped.values())
 
 
 def test_on_a_full_disk_who_holds_half_of_it_is_stopped(host: Host, look: Look) -> None:

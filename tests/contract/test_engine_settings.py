@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
+import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,31 +30,48 @@ from ansible_collections.cluster_compute.session.tests.support.contract.on_host 
 )
 
 STORED_NETWORKS = Path("/var/lib/docker/network/files/local-kv.db")
+ELSEWHERE = f"/tmp/docker-{os.getpid()}"
 
 
-@contextmanager
-def engine_with(settings: Mapping[str, Any]) -> Iterator[None]:
-    """Restart this host's engine with more settings, and at the end with those that it had."""
+@pytest.fixture(scope="module")
+def use(engine: Engine) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Return what restarts this host's engine with more settings; at the end it gets back those that it had."""
     text, rules = FILE.read_text(encoding="utf-8"), output_of("iptables-save")
-    try:
-        FILE.write_text(json.dumps({**json.loads(text), **settings}), encoding="utf-8")
-        restart()
-        yield
-    finally:
-        FILE.write_text(text, encoding="utf-8")
-        restart()
+    image = b"".join(engine.save_image(BUSYBOX))
+
+    def put_rules_back() -> None:
         # An engine leaves the rules of its earlier settings behind.
         subprocess.run(["iptables-restore"], input=rules, text=True, check=True)
 
+    def restart_with(settings: Mapping[str, Any]) -> None:
+        FILE.write_text(json.dumps({**json.loads(text), **settings}), encoding="utf-8")
+        restart(put_rules_back)
+        if BUSYBOX not in Engine.connect().image_names():  # it keeps its data elsewhere
+            subprocess.run(["docker", "load"], input=image, check=True, stdout=subprocess.DEVNULL)
 
-def restart() -> None:
+    yield restart_with
+    restart_with({})
+    FILE.write_text(text, encoding="utf-8")
+    put_rules_back()
+    shutil.rmtree(ELSEWHERE, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def settings(request: pytest.FixtureRequest, use: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]:
+    """Give the engine the settings of a test, at whose end it keeps them: those of the next one replace them."""
+    use(request.param)
+    return dict(request.param)
+
+
+def restart(meanwhile: Callable[[], None]) -> None:
     """Restart the engine, which then creates its default bridge, and wait until it answers.
 
     What it has stored of its networks would bring rules of earlier settings back, at this start or a later one.
     """
     output_of("service", "docker", "stop")
-    output_of("ip", "link", "delete", "docker0")
+    subprocess.run(["ip", "link", "delete", "docker0"], capture_output=True, check=False)
     STORED_NETWORKS.unlink(missing_ok=True)
+    meanwhile()
     output_of("service", "docker", "start")
     assert until(answers, 60)
 
@@ -78,16 +96,6 @@ def prove(session: Session) -> None:
     assert session.repair()["actions"] == []
 
 
-@contextmanager
-def launched(host: Host, **request: Any) -> Iterator[Session]:
-    """Launch a session, and remove it at the end, before the engine restarts again."""
-    session = host.launch(**request)
-    try:
-        yield session
-    finally:
-        session.remove(undo=True)
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -98,6 +106,7 @@ def launched(host: Host, **request: Any) -> Iterator[Session]:
                 "no-new-privileges": True,
                 "live-restore": True,
                 "default-ulimits": {"nofile": {"Name": "nofile", "Hard": 4096, "Soft": 1024}},
+                "log-driver": "none",
             },
             id="hardened",
         ),
@@ -109,6 +118,7 @@ def launched(host: Host, **request: Any) -> Iterator[Session]:
                 "default-ipc-mode": "shareable",
                 "default-shm-size": "8m",
                 "init": True,
+                "log-driver": "journald",
             },
             id="cgroups",
         ),
@@ -123,55 +133,56 @@ def launched(host: Host, **request: Any) -> Iterator[Session]:
                 "ip6tables": True,
                 "experimental": True,
                 "ip": "127.0.0.1",
+                "log-driver": "local",
             },
             id="addresses",
             marks=pytest.mark.both_engines,
         ),
-        pytest.param({"log-driver": "none"}, id="none"),
-        pytest.param({"log-driver": "journald"}, id="journald"),
-        pytest.param({"log-driver": "local"}, id="local"),
     ],
+    indirect=True,
 )
-def test_a_session_works_with(host: Host, settings: dict[str, Any]) -> None:
-    with engine_with(settings), launched(host, size=2, ports="18080:80", memory="48m") as session:
-        prove(session)
-        subnet = ipaddress.ip_network(session.plan["egress"]["subnet"])
-        assert not subnet.overlaps(ipaddress.ip_network(settings.get("bip", "172.17.0.1/16"), strict=False))
-        assert "inside" in output_of("docker", "logs", "demo-main1")
-        assert {found["HostConfig"]["Memory"] for found in session.containers().values()} == {48 << 20}
+def test_a_session_works_with(settings: dict[str, Any], host: Host) -> None:
+    session = host.launch(size=2, ports="18080:80", memory="48m")
+    prove(session)
+    subnet = ipaddress.ip_network(session.plan["egress"]["subnet"])
+    assert not subnet.overlaps(ipaddress.ip_network(settings.get("bip", "172.17.0.1/16"), strict=False))
+    assert "inside" in output_of("docker", "logs", "demo-main1")
+    assert {found["HostConfig"]["Memory"] for found in session.containers().values()} == {48 << 20}
 
 
-def test_a_session_works_where_the_engine_keeps_its_data_elsewhere(host: Host, engine: Engine) -> None:
-    image = b"".join(engine.save_image(BUSYBOX))
-    place = host.folder / "docker"
-    with engine_with({"data-root": str(place)}):
-        subprocess.run(["docker", "load"], input=image, check=True, stdout=subprocess.DEVNULL)
-        with launched(host, size=2, ports="18080:80") as session:
-            prove(session)
+@pytest.mark.parametrize("settings", [{"data-root": ELSEWHERE}], ids=["data-root"], indirect=True)
+def test_a_session_works_where_the_engine_keeps_its_data_elsewhere(settings: dict[str, Any], host: Host) -> None:
+    assert host.engine.info().root == ELSEWHERE
+    prove(host.launch(size=2, ports="18080:80"))
 
 
 @pytest.mark.both_engines
-def test_an_engine_without_rules_is_told_and_its_replicas_reach_each_other(host: Host) -> None:
-    with engine_with({"iptables": False}):
-        no_rules = host.call("host_info")["host"]["engine"]["no_rules"]
-        assert no_rules == f'"iptables": false in {FILE}'
-        session = host.held(size=2, ports="18080:80")
-        with pytest.raises(SessionError, match="cannot log in") as found:
-            session.bring("started")
-        assert f"Docker Engine writes no firewall rules ({no_rules})" in str(found.value)
-        session.remove(undo=True)
+@pytest.mark.parametrize("settings", [{"iptables": False}], ids=["iptables"], indirect=True)
+def test_an_engine_without_rules_is_told_and_its_replicas_reach_each_other(
+    settings: dict[str, Any], host: Host
+) -> None:
+    no_rules = host.call("host_info")["host"]["engine"]["no_rules"]
+    assert no_rules == f'"iptables": false in {FILE}'
+    session = host.held(size=2, ports="18080:80")
+    with pytest.raises(SessionError, match="cannot log in") as found:
+        session.bring("started")
+    assert f"Docker Engine writes no firewall rules ({no_rules})" in str(found.value)
+    session.remove(undo=True)
+    rules = output_of("iptables-save")
+    try:
         # As after a boot with that setting.
         for table in ("filter", "nat"):
             output_of("iptables", "-t", table, "-F")
             output_of("iptables", "-t", table, "-X")
         output_of("iptables", "-P", "FORWARD", "ACCEPT")
-        with launched(host, size=2, ports="18080:80") as session:
-            prove(session)
+        session = host.launch(size=2, ports="18080:80")
+        prove(session)
+        session.remove(undo=True)
+    finally:
+        subprocess.run(["iptables-restore"], input=rules, text=True, check=True)
 
 
-def test_an_engine_that_maps_users_gets_no_session_with_ssh(host: Host, engine: Engine) -> None:
-    image = b"".join(engine.save_image(BUSYBOX))
-    with engine_with({"userns-remap": "default"}):
-        subprocess.run(["docker", "load"], input=image, check=True, stdout=subprocess.DEVNULL)
-        with pytest.raises(SessionError, match=r"Take userns-remap out of its daemon\.json and restart the engine"):
-            host.plan(size=2)
+@pytest.mark.parametrize("settings", [{"userns-remap": "default"}], ids=["userns-remap"], indirect=True)
+def test_an_engine_that_maps_users_gets_no_session_with_ssh(settings: dict[str, Any], host: Host) -> None:
+    with pytest.raises(SessionError, match=r"Take userns-remap out of its daemon\.json and restart the engine"):
+        host.plan(size=2)

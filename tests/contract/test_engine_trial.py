@@ -89,6 +89,18 @@ def test_what_a_session_does_wrong_is_not_the_hosts_fault(host: Host, engine: En
     assert (things(engine), engine.image_names()) == before, "nothing of the trial stays"
 
 
+def test_a_limit_above_the_engine_s_own_is_given_or_refused_with_its_reason(host: Host, engine: Engine) -> None:
+    status = Path(f"/proc/{engine.process()}/status").read_text(encoding="ascii")
+    (rights,) = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
+    if rights >> 24 & 1:  # CAP_SYS_RESOURCE (linux/capability.h)
+        session = host.launch(size=1, memlock="unlimited")
+        assert session.run_in("main1", "sh", "-c", "ulimit -l").strip() == "unlimited"
+    else:
+        answer = failure(host, memlock="unlimited")
+        for text in ("The engine of here cannot give demo-", " the session_memlock unlimited", "CAP_SYS_RESOURCE"):
+            assert text in answer["msg"], answer
+
+
 @pytest.mark.parametrize("broken", [full_tmp, without_the_runtime])
 def test_what_no_replica_would_survive_is_the_hosts_fault(host: Host, engine: Engine, broken: Any) -> None:
     assert RUNTIME in engine.info().runtimes

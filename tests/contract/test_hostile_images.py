@@ -48,16 +48,20 @@ from ansible_collections.cluster_compute.session.tests.support.contract.on_host 
     things,
 )
 
-pytestmark = pytest.mark.both_engines
-
 Make = Callable[..., str]
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Save the image that all others are made of."""
+    path = tmp_path_factory.mktemp("saved") / "busybox.tar"
+    output_of("docker", "save", "-o", str(path), BUSYBOX)
+    return path
+
+
 @pytest.fixture
-def image_of(host: Host, engine: Engine, tmp_path: Path) -> Iterator[Make]:
-    """Return what makes an image whose configuration says what it likes, and returns its id; all go after the test."""
-    saved = tmp_path / "busybox.tar"
-    output_of("docker", "save", "-o", str(saved), BUSYBOX)
+def image_of(host: Host, saved: Path, tmp_path: Path) -> Iterator[Make]:
+    """Return what makes an image whose configuration says what it likes; it returns its name. All go after the test."""
     made: list[str] = []
 
     def make(**config: Any) -> str:
@@ -81,8 +85,7 @@ def image_of(host: Host, engine: Engine, tmp_path: Path) -> Iterator[Make]:
 
     yield make
     host.clear()
-    for name in made:
-        output_of("docker", "rmi", "-f", name)
+    output_of("docker", "rmi", "-f", *made)
 
 
 def hostile_labels(record: Record, **more: str) -> dict[str, str]:
@@ -142,6 +145,7 @@ def lose_state(host: Host) -> None:
     (host.state.root / "ledger.json").unlink()
 
 
+@pytest.mark.both_engines
 def test_no_label_of_an_image_reaches_a_replica(host: Host, image_of: Make) -> None:
     session = host.plan(size=2)
     with_image(session, image_of(Labels=hostile_labels(forged(session.record)))).start()
@@ -153,6 +157,7 @@ def test_no_label_of_an_image_reaches_a_replica(host: Host, image_of: Make) -> N
         assert (held[LABEL_CPUS], held[LABEL_DEVICES]) == ("500", "{}")
 
 
+@pytest.mark.both_engines
 def test_nobody_becomes_root_by_a_label_where_the_state_is_lost(host: Host, image_of: Make) -> None:
     session = host.plan(size=2)
     with_image(session, image_of(Labels=hostile_labels(forged(session.record)))).start()
@@ -214,6 +219,7 @@ def test_what_an_earlier_release_made_is_told_and_left_as_it_is(host: Host) -> N
     assert session.files.read_record() == session.record
 
 
+@pytest.mark.both_engines
 def test_a_container_of_others_is_no_replica_whatever_its_image_says(
     host: Host, image_of: Make, engine: Engine
 ) -> None:
@@ -234,24 +240,33 @@ def test_a_container_of_others_is_no_replica_whatever_its_image_says(
         output_of("docker", "rm", "-fv", "not-ours")
 
 
+@pytest.mark.both_engines
 @pytest.mark.parametrize(
     "config",
     [
-        {"StopSignal": "SIGSTOP"},
-        {"StopSignal": "nonsense"},
-        {"ExposedPorts": {"22/tcp": {}, "1-65535/tcp": {}, "53/udp": {}}},
-        {"OnBuild": ["RUN false", "VOLUME /etc/cluster-compute/ssh"]},
-        {"Env": ["PATH=/bin:/a\nid >/tmp/x;$(id)`id`'\"", "HOME=/etc/cluster-compute/../..", "A=b\nPort 1", "B"]},
+        {
+            "StopSignal": "SIGSTOP",
+            "ExposedPorts": {"22/tcp": {}, "1-65535/tcp": {}, "53/udp": {}},
+            "OnBuild": ["RUN false", "VOLUME /etc/cluster-compute/ssh"],
+        },
+        {
+            "StopSignal": "nonsense",
+            "Env": ["PATH=/bin:/a\nid >/tmp/x;$(id)`id`'\"", "HOME=/etc/cluster-compute/../..", "A=b\nPort 1", "B"],
+            "Healthcheck": {"Test": ["CMD", "false"], "Interval": 1_000_000, "Retries": 1},
+        },
         {
             "Volumes": {
                 "/etc": {},
                 "/opt": {},
                 "/etc/cluster-compute": {},
                 "/opt/cluster-compute/": {},
-            }
+            },
+            "Hostname": "x",
+            "Domainname": "y",
+            "MacAddress": "02:00:00:00:00:01",
+            "NetworkDisabled": True,
+            "Tty": True,
         },
-        {"Hostname": "x", "Domainname": "y", "MacAddress": "02:00:00:00:00:01", "NetworkDisabled": True, "Tty": True},
-        {"Healthcheck": {"Test": ["CMD", "false"], "Interval": 1_000_000, "Retries": 1}},
     ],
     ids=lambda config: "+".join(config),
 )
@@ -271,29 +286,32 @@ def test_a_session_works_and_ends_whatever_else_its_image_brings(
     assert things(engine) == before
 
 
-@pytest.mark.parametrize(
-    ("config", "reason"),
-    [
-        (
-            {"Volumes": {"/etc/cluster-compute/ssh/": {}}},
-            "has a volume at '/etc/cluster-compute/ssh', which is the session",
-        ),
-        ({"Volumes": {"/opt//cluster-compute/bin": {}}}, "has a volume at '/opt/cluster-compute/bin'"),
-        ({"Volumes": {"/etc/passwd": {}}}, "has a volume at '/etc/passwd'"),
-        ({"Volumes": {"/proc": {}}}, "has a volume at '/proc'"),
-        ({"User": "²"}, "The image's user '²' is not in its /etc/passwd"),
-        ({"User": "4294967296"}, "a number up to 2147483647"),
-        ({"User": "9" * 5000}, "a number up to 2147483647"),
-        ({"User": "1:99999999999999"}, "The image's user '1:99999999999999' is not"),
-        ({"User": "-1"}, "The image's user '-1' is not"),
+REFUSED: dict[str, list[tuple[Any, str]]] = {
+    "Volumes": [
+        ({"/etc/cluster-compute/ssh/": {}}, "has a volume at '/etc/cluster-compute/ssh', which is the session"),
+        ({"/opt//cluster-compute/bin": {}}, "has a volume at '/opt/cluster-compute/bin'"),
+        ({"/etc/passwd": {}}, "has a volume at '/etc/passwd'"),
+        ({"/proc": {}}, "has a volume at '/proc'"),
     ],
-    ids=lambda value: str(value)[:40],
-)
+    "User": [
+        ("²", "The image's user '²' is not in its /etc/passwd"),
+        ("4294967296", "a number up to 2147483647"),
+        ("9" * 5000, "a number up to 2147483647"),
+        ("1:99999999999999", "The image's user '1:99999999999999' is not"),
+        ("-1", "The image's user '-1' is not"),
+    ],
+}
+
+
+@pytest.mark.both_engines
+@pytest.mark.parametrize("key", REFUSED)
 def test_what_no_session_can_be_made_of_is_refused_by_name(
-    config: dict[str, Any], reason: str, host: Host, image_of: Make, engine: Engine
+    key: str, host: Host, image_of: Make, engine: Engine
 ) -> None:
-    session = host.held(size=2, image=image_of(**config))
-    before = things(engine)
-    with pytest.raises(SessionError, match=re.escape(reason)):
-        session.bring("started")
-    assert things(engine) == before
+    for value, reason in REFUSED[key]:
+        session = host.held(size=2, image=image_of(**{key: value}))
+        before = things(engine)
+        with pytest.raises(SessionError, match=re.escape(reason)):
+            session.bring("started")
+        assert things(engine) == before, value
+        session.remove(undo=True)

@@ -91,13 +91,22 @@ def test_check_mode_starts_nothing(work: Session) -> None:
     assert Job(work).start("test -e /tmp/ran").end()["main1"]["exit_code"] == 1
 
 
-def test_what_does_not_run_is_refused_by_name(host: Host) -> None:
+def test_what_does_not_run_is_told_and_refused_by_name(host: Host) -> None:
     work = host.launch(name="idle", size=2)
     output_of("docker", "stop", "-t", "0", "idle-sub1")
     assert until(lambda: has_ended("idle-sub1"))
     with pytest.raises(SessionError, match=r"Not running: sub1\. Run the repair playbook\."):
         Job(work).start("true", "main1", "sub1")
     assert not (host.state.root / "output").exists()
+
+    def known(**more: Any) -> dict[str, Any]:
+        (found,) = work.call("session_output", state="known", session_name="idle", **more)["sessions"]
+        return dict(found)
+
+    assert known(states=True)["members"] == {"main1": "running", "sub1": "exited"}
+    assert known()["members"] == {"main1": "missing", "sub1": "missing"}
+    assert known()["hosts"] == [HERE]
+    assert work.call("session_output", state="known", session_name="nobody")["sessions"] == []
     work.files.write_record(advance(work.record, ERROR, "It has failed."))
     with pytest.raises(SessionError, match=f"The session {work.id} does not run on this host any more."):
         Job(work).start("true")
@@ -119,23 +128,18 @@ def test_a_job_whose_time_is_over_leaves_no_process(work: Session, monkeypatch: 
     assert work.run_in("sub1", "cat", "/proc/1/stat")
 
 
-@pytest.mark.parametrize(
-    ("command", "more", "alone"),
-    [
-        ("WORLD_SIZE=1 sleep 2", {}, True),
-        ("WORLD_SIZE=1 sleep 2", {"warn_alone": False}, False),
-        ("WORLD_SIZE=12 sleep 2", {}, False),
-        ("sleep 2", {}, False),
-    ],
-)
-def test_a_program_that_works_alone_is_told(work: Session, command: str, more: dict[str, Any], alone: bool) -> None:
-    assert Job(work).start(f"{command} & wait", **more).end()["main1"]["alone"] is alone
-
-
-def test_in_a_session_of_one_nobody_works_alone(host: Host) -> None:
-    session = host.launch(size=1)
-    assert Job(session).start("WORLD_SIZE=1 sleep 2 & wait").end()["main1"]["alone"] is False
-    session.remove()
+def test_a_program_that_works_alone_is_told(work: Session, host: Host) -> None:
+    one = host.launch(size=1)  # where nobody works alone
+    cases: list[tuple[Session, str, dict[str, Any], bool]] = [
+        (work, "WORLD_SIZE=1 sleep 2", {}, True),
+        (work, "WORLD_SIZE=1 sleep 2", {"warn_alone": False}, False),
+        (work, "WORLD_SIZE=12 sleep 2", {}, False),
+        (work, "sleep 2", {}, False),
+        (one, "WORLD_SIZE=1 sleep 2", {}, False),
+    ]
+    jobs_of = [Job(session).start(f"{command} & wait", **more) for session, command, more, _alone in cases]
+    for job, case in zip(jobs_of, cases):
+        assert job.end()["main1"]["alone"] is case[-1], case
 
 
 def test_a_job_that_is_stopped_leaves_others_alone(work: Session) -> None:
@@ -251,20 +255,18 @@ def test_a_batch_command_that_is_to_begin_anew_is_stopped_and_what_it_wrote_set_
 
 @pytest.mark.parametrize("stopped_first", [False, True])
 def test_what_has_ended_by_itself_does_not_begin_anew_nor_what_was_stopped_for_good(
-    stopped_first: bool, host: Host
+    stopped_first: bool, work: Session
 ) -> None:
-    session = host.launch(size=1)
-    job = Job(session).start("exec sleep 8887" if stopped_first else "sleep 8887 & echo begun; exit 5")
+    job = Job(work).start("exec sleep 8887" if stopped_first else "sleep 8887 & echo begun; exit 5")
     if stopped_first:
         kept(job).ask_to_end(requeue=False)
     else:  # its command has ended, and what it left behind holds its output open
         assert until(lambda: any(source["lines"] for source in job.read()["sources"]))
         assert until(lambda: not running("sleep 8887 & echo begun; exit 5"))
-    session.call("session_job", state="stopped", session_id=session.id, job=job.id, requeue=True)
+    work.call("session_job", state="stopped", session_id=work.id, job=job.id, requeue=True)
     (outcome,) = jobs.outcomes(kept(job))
     assert (outcome.status, outcome.requeue) == ("ENDED", False)
     assert outcome.exit_code == (143 if stopped_first else 5)
-    session.remove()
 
 
 def test_the_oldest_jobs_are_forgotten_but_no_batch_command_and_none_that_runs(
@@ -291,18 +293,3 @@ def test_the_oldest_jobs_are_forgotten_but_no_batch_command_and_none_that_runs(
     assert set(known["jobs"]) == {batch.id, runs.id, last.id}
     runs.stop()
     runs.end()
-
-
-def test_what_replicas_are_doing_is_told(host: Host) -> None:
-    work = host.launch(name="idle", size=2)
-    output_of("docker", "stop", "-t", "0", "idle-sub1")
-    assert until(lambda: has_ended("idle-sub1"))
-
-    def known(**more: Any) -> dict[str, Any]:
-        (found,) = work.call("session_output", state="known", session_name="idle", **more)["sessions"]
-        return dict(found)
-
-    assert known(states=True)["members"] == {"main1": "running", "sub1": "exited"}
-    assert known()["members"] == {"main1": "missing", "sub1": "missing"}
-    assert known()["hosts"] == [HERE]
-    assert work.call("session_output", state="known", session_name="nobody")["sessions"] == []

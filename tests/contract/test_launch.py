@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import RUNTIME as ENTRY
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_api import Api
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.ledger import LedgerFile
@@ -209,6 +210,7 @@ def test_keys_are_made_once_or_all_at_once_when_asked(host: Host) -> None:
     assert not {json.dumps(key) for key in made["public_keys"].values()} & {
         json.dumps(key) for key in renewed["public_keys"].values()
     }
+    assert session.bring("held")["actions"] == []
     for path in session.files.path.rglob("*_ed25519*"):
         assert path.stat().st_mode & 0o777 == (0o644 if path.suffix == ".pub" else 0o600)
 
@@ -392,24 +394,20 @@ def test_a_container_of_another_session_of_the_name_is_refused(host: Host, engin
     assert "create container demo-main1" in second.bring("started", check_mode=True)["actions"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        (["bridge"], "exists and is not a VXLAN device"),
-        (["vxlan", "id", "77", "dstport", "4799"], "that belongs to somebody else; it is not touched"),
-    ],
-    ids=["of another kind", "of somebody else"],
-)
-def test_a_foreign_link_is_refused_and_left_alone(kind: list[str], reason: str, host: Host, engine: Engine) -> None:
+def test_a_foreign_link_is_refused_and_left_alone(host: Host, engine: Engine) -> None:
     session = host.held(size=2, others=1, max_replicas_per_host=1)
     name = session.plan["network"]["link"]
-    output_of("ip", "link", "add", name, "type", *kind)
-    before = things(engine)
-    with pytest.raises(SessionError, match=reason):
-        session.bring("started")
-    firewall.remove(session.id)  # what tells others that ask
-    assert things(engine) == before
-    output_of("ip", "link", "delete", name)
+    for kind, reason in (
+        (["bridge"], "exists and is not a VXLAN device"),
+        (["vxlan", "id", "77", "dstport", "4799"], "that belongs to somebody else; it is not touched"),
+    ):
+        output_of("ip", "link", "add", name, "type", *kind)
+        before = things(engine)
+        with pytest.raises(SessionError, match=reason):
+            session.bring("started")
+        firewall.remove(session.id)  # what tells others that ask
+        assert things(engine) == before
+        output_of("ip", "link", "delete", name)
 
 
 def test_half_a_launch_is_finished(host: Host) -> None:
@@ -461,15 +459,12 @@ def test_nothing_starts_without_the_keys_of_every_replica(host: Host, engine: En
     assert things(engine) == before
 
 
-@pytest.mark.parametrize(("user", "owner"), [("7:8", (7, 8)), ("9", (9, 0)), ("root", (0, 0))])
-def test_keys_belong_to_the_user_of_the_image(
-    user: str, owner: tuple[int, int], image_of_user: Any, host: Host
-) -> None:
-    session = host.launch(size=2, image=image_of_user(user))
-    assert session.files.read_owner("sub1") == owner
+def test_keys_belong_to_the_user_of_the_image(image_of_user: Any, host: Host) -> None:
+    session = host.launch(size=2, image=image_of_user("7:8"))
+    assert session.files.read_owner("sub1") == (7, 8)
     key = Path(session.files.replica("sub1")) / "ssh" / "id_ed25519"
-    assert (key.stat().st_uid, key.stat().st_gid) == owner
-    assert session.run_in("main1", "ssh", "sub1", "id", "-u").strip() == str(owner[0])
+    assert (key.stat().st_uid, key.stat().st_gid) == (7, 8)
+    assert session.run_in("main1", "ssh", "sub1", "id", "-u").strip() == "7"
 
 
 def test_containers_of_one_image_are_looked_into_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -509,28 +504,41 @@ def served(host: Host, where: str, timeout: int = 20, seconds: int = 1) -> tuple
     return session, lambda **more: session.bring("started", roles=["db"], timeout=timeout, **more)
 
 
-@pytest.mark.parametrize("where", ["0.0.0.0", "[::]", "$(awk '/db1/ {print $1; exit}' /etc/hosts)"])
+PLACES = {"db": "0.0.0.0", "six": "[::]", "own": "$(awk '/own1/ {print $1; exit}' /etc/hosts)"}
+"""Where a role listens, by its name."""
+
+
 def test_who_comes_first_is_ready_when_the_call_returns_and_the_session_does_not_run_yet(
-    host: Host, ledger: LedgerFile, where: str
+    host: Host, ledger: LedgerFile
 ) -> None:
-    session, begin = served(host, where)
+    first = [
+        {"name": name, "replicas": 1, "ready_port": 7000, "command": [*SERVE, where, "1"]}
+        for name, where in PLACES.items()
+    ]
+    session = host.held(roles=[{"name": "main", "after": list(PLACES)}, *first])
+
+    def begin(**more: Any) -> dict[str, Any]:
+        return session.bring("started", roles=list(PLACES), timeout=20, **more)
+
     answer = begin()
-    assert (answer["begun"], list(session.containers())) == (["db1"], ["db1"])
-    assert "create container demo-db1" in answer["actions"]
+    names = sorted(f"{name}1" for name in PLACES)
+    assert (sorted(answer["begun"]), sorted(session.containers())) == (names, names)
+    assert {f"create container demo-{name}" for name in names} <= set(answer["actions"])
     assert not [action for action in answer["actions"] if "main1" in action and "container" in action]
     record = session.files.read_record()
     assert record is not None
     assert (record.status, ledger.read()[session.id].stage) == (PREPARING, CONFIRMED)
     again = begin(turns_seconds=3000)
-    assert (again["begun"], again["actions"]) == (["db1"], [])
+    assert (sorted(again["begun"]), again["actions"]) == (names, [])
     expires = ledger.read()[session.id].expires
     assert expires is not None
     assert expires > time.clock_gettime(time.CLOCK_BOOTTIME) + 3000, "others have their turn before it is called again"
     rest = session.bring("started")
     assert rest["actions"] == ["create container demo-main1", "create record demo", "commit reservation demo"]
-    assert [replica["name"] for replica in rest["replicas"]] == ["main1", "db1"]
-    address = next(entry["address"] for entry in session.plan["replicas"] if entry["name"] == "db1")
-    assert session.run_in("main1", "wget", "-q", "-O-", f"http://{address}:7000/x").strip() == "hello"
+    assert sorted(replica["name"] for replica in rest["replicas"]) == sorted([*names, "main1"])
+    for name in names:
+        page = f"http://{address_of(session, name)}:7000/x"
+        assert session.run_in("main1", "wget", "-q", "-O-", page).strip() == "hello"
 
 
 def test_who_may_need_hosts_whose_turn_comes_later_is_not_waited_for_until_it_is_asked(host: Host) -> None:
@@ -666,26 +674,28 @@ def test_what_is_verified(host: Host) -> None:
     assert "pid" not in found[0]
 
 
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        ("docker rm -f demo-sub1", "The container demo-sub1 on here does not exist: somebody has removed it."),
-        ("docker kill demo-sub1", "sub1 on here is not running: .* is exited, exit code 137"),
-        ("docker pause demo-sub1", "is not running: its container demo-sub1 is paused"),
-        ("$IN ip link set dev eth1 name eth9", "is not as planned: interface eth9, planned eth1"),
-        ("$IN ip addr flush dev eth1", "sub1 on here has no interface with its address"),
-        ("nsenter -t $PID -p -m -- true; $END", "The SSH server of the replica sub1 on here does not listen on"),
-    ],
-    ids=["removed", "killed", "not ready in time", "another interface", "no address", "no SSH server"],
-)
-def test_what_does_not_work_is_told(damage: str, reason: str, host: Host) -> None:
+def test_what_does_not_work_is_told(host: Host) -> None:
+    """Each damage is looked for before those that were done already, as far as nobody puts them back."""
     session = host.launch(size=2)
     pid = session.containers()["sub1"]["State"]["Pid"]
+    network = f"nsenter -t {pid} -n ip"
     end = f"p=$(pgrep -P {pid} sshd || pgrep -P {pid} -f sshd); kill $p; while kill -0 $p; do sleep 0.05; done"
-    damage = damage.replace("$IN", f"nsenter -t {pid} -n").replace("$PID", str(pid)).replace("$END", end)
-    output_of("sh", "-euc", damage)
-    with pytest.raises(SessionError, match=reason):
-        session.bring("verified", timeout=1)
+    for damage, reason, afterwards in (
+        ("docker pause demo-sub1", "is not running: its container demo-sub1 is paused", "docker unpause demo-sub1"),
+        (
+            f"{network} link set dev eth1 name eth9",
+            "is not as planned: interface eth9, planned eth1",
+            f"{network} link set dev eth9 name eth1",
+        ),
+        (end, "The SSH server of the replica sub1 on here does not listen on", ""),
+        (f"{network} addr flush dev eth1", "sub1 on here has no interface with its address", ""),
+        ("docker kill demo-sub1", "sub1 on here is not running: .* is exited, exit code 137", ""),
+        ("docker rm -f demo-sub1", "The container demo-sub1 on here does not exist: somebody has removed it.", ""),
+    ):
+        output_of("sh", "-euc", damage)
+        with pytest.raises(SessionError, match=reason):
+            session.bring("verified", timeout=1)
+        output_of("sh", "-euc", afterwards)
 
 
 @pytest.fixture
@@ -798,14 +808,12 @@ def test_deepspeed_s_launcher_finds_all_replicas(
     assert session.run_in("main1", "ls", "/job") == "", "what is mounted there is the user's"
     assert not any(shared.iterdir())
     session.remove()
-    session = host.launch(size=1)
-    session.run_in("main1", "test", "!", "-e", "/job")
+    own = image_with("mkdir /job; echo mine >/job/hostfile", "USER 1000:1000")
+    link = image_with("ln -s /data /job")
+    session = host.launch(image=again, roles=[{"name": "main"}, {"name": "sub", "replicas": 1, "image": own}])
+    assert session.run_in("main1", "cat", "/job/hostfile") == listed
+    assert session.run_in("sub1", "cat", "/job/hostfile") == "mine\n"
     session.remove()
-    own, link = image_with("mkdir /job; echo mine >/job/hostfile"), image_with("ln -s /data /job")
-    for image, found in ((again, listed), (own, "mine\n")):
-        session = host.launch(size=2, image=image)
-        assert session.run_in("main1", "cat", "/job/hostfile") == found
-        session.remove()
     host.launch(size=2, image=link, mounts=[{**mounts[0], "target": "/data"}])
     assert not any(shared.iterdir())
 
@@ -957,32 +965,33 @@ def as_it_is(folder: Path) -> list[tuple[str, int, int, bytes]]:
 
 
 @pytest.mark.parametrize(
-    ("script", "target", "home"),
+    ("script", "target", "homes"),
     [
-        ("true", "/data", "/tmp/..//data/home"),
-        ("ln -s /mid /homes; ln -s data /mid", "/data", "/homes/home"),
-        ("ln -s /data/home/.ssh /.ssh", "/data", "/"),
-        ("mkdir /real; ln -s real /link", "/link/data", "/real/data/home"),
-        ("rm -rf /run; ln -s data/run /run", "/data", "/tmp"),
+        # Dots and slashes, a folder on the way, nothing there yet, and in each of them the server's folder.
+        (
+            "ln -s /mid /homes; ln -s data /mid; ln -s /data/home/.ssh /.ssh; rm -rf /run; ln -s data/run /run",
+            "/data",
+            ["/tmp/..//data/home", "/homes/home", "/", "/tmp"],
+        ),
+        ("mkdir /real; ln -s real /link", "/link/data", ["/real/data/home", "/real/data/home"]),
     ],
-    ids=[
-        "dots and slashes",
-        "a folder on the way",
-        "nothing there yet",
-        "the mount is at a link",
-        "the server's folder",
-    ],
+    ids=["links to the mount", "the mount is at a link"],
 )
 def test_nothing_is_written_below_a_mount_however_a_path_leads_there(
-    script: str, target: str, home: str, host: Host, image_with: Callable[..., str], shared: Path
+    script: str, target: str, homes: list[str], host: Host, image_with: Callable[..., str], shared: Path
 ) -> None:
     image = image_with(script)
     (shared / "home").mkdir()
     (shared / "run" / "sshd").mkdir(parents=True, mode=0o700)
     before = as_it_is(shared)
-    session = host.launch(size=2, image=image, mounts=[f"{shared}:{target}"], env={"HOME": home})
+    subs = [{"name": f"sub-{key}", "replicas": 1, "env": {"HOME": home}} for key, home in zip("abc", homes[1:])]
+    main = {"name": "main", "env": {"HOME": homes[0]}}
+    session = host.launch(image=image, mounts=[f"{shared}:{target}"], roles=[main, *subs])
     assert as_it_is(shared) == before
-    assert session.run_in("main1", "ssh", "sub1", "hostname") == "sub1\n"
+    others = [replica["name"] for replica in session.plan["replicas"][1:]]
+    assert len(others) == len(homes) - 1
+    for other in others:
+        assert session.run_in("main1", "ssh", other, "hostname") == f"{other}\n"
 
 
 def test_files_that_are_mounted_are_left_as_they_are(host: Host, image_with: Callable[..., str], shared: Path) -> None:
@@ -1048,6 +1057,8 @@ def test_a_session_without_network_and_login_has_no_server(host: Host) -> None:
     assert session.plan["network"] is None
     assert session.bring("verified")["replicas"][0]["status"] == "RUNNING"
     assert not (session.files.replica("main1") / "ssh" / "sshd_config").exists()
+    assert session.containers()["main1"]["HostConfig"]["Runtime"] != ENTRY, "its first address is its only one"
+    session.run_in("main1", "test", "!", "-e", "/job")
 
 
 def test_facts_name_what_a_session_has_here(host: Host, call: Call) -> None:

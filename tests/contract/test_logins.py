@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ssh_server
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import LOGIN_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import RUNTIME
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.ports import EVERY_ADDRESS
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import logins, ssh_runtime
 from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, Host, output_of
 
 pytestmark = pytest.mark.usefixtures("ssh_runtime")
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT"
 
 FOR_OTHERS = """
 mkdir -p /etc/gss /etc/ssl /usr/lib/ssl /etc/ssh/ssh_config.d
@@ -75,6 +80,16 @@ def test_a_launch_names_what_keeps_its_replicas_from_logging_in(
     with pytest.raises(SessionError, match=r"SSH .*In the way in demo-(main1|sub1) may be: ") as failed:
         session.bring("started")
     assert named in str(failed.value)
+
+
+def test_a_program_of_the_image_in_the_place_of_the_owner_s_server_is_noticed(host: Host) -> None:
+    session = host.launch(size=1, authorized_keys=KEY)
+    main = session.containers()["main1"]
+    ssh_server.end(main["State"]["Pid"], EVERY_ADDRESS, LOGIN_PORT)
+    session.run_in("main1", "httpd", "-p", str(LOGIN_PORT), "-h", "/tmp")
+    with pytest.raises(SessionError, match=f"server of the replica main1 on here does not answer on port {LOGIN_PORT}"):
+        session.bring("started")
+    assert session.containers()["main1"]["State"]["Pid"] == main["State"]["Pid"], "it is left as it was"
 
 
 def test_a_runtime_of_an_earlier_release_is_told_with_the_file(

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import output
-from ansible_collections.cluster_compute.session.tests.support.contract.on_host import Host, Session, output_of
+from ansible_collections.cluster_compute.session.tests.support.contract.on_host import Host, Session, output_of, until
 
 BEGINS = ["/bin/sh", "-c", "echo begin $RANK; echo wrong $RANK >&2; exec sleep 8888"]
 
@@ -104,9 +104,11 @@ def test_whatever_a_program_writes_is_read_and_bounded(chat: Session) -> None:
     assert source["left_out"] > 4000
 
 
-def test_output_is_kept_when_the_replicas_are_removed(brief: Session) -> None:
+def test_output_is_kept_for_long_enough_when_the_replicas_are_removed(brief: Session) -> None:
+    first = read(brief)
     say(brief, "sub1", "echo farewell")
     brief.remove()
+    assert lines(read(brief, positions=first["positions"])) == [("sub1", "out", "farewell")], "of what is kept"
     assert sorted(line for line in lines(read(brief)) if line[0] == "sub1") == [
         ("sub1", "err", "wrong 1"),
         ("sub1", "out", "begin 1"),
@@ -116,6 +118,13 @@ def test_output_is_kept_when_the_replicas_are_removed(brief: Session) -> None:
     assert known["ended"]
     assert known["replicas"]["sub1"]["exit_code"] == 143
     assert known["replicas"]["sub1"]["oom_killed"] is False
+    folder = OutputDirectory(str(brief.owner.state.root)).session(brief.id).path
+    assert brief.call("session_output", state="pruned")["removed"] == []
+    assert brief.call("session_output", True, state="pruned", days=0)["removed"] == [brief.id]
+    assert folder.exists()
+    done = brief.call("session_output", state="pruned", days=0)
+    assert done == {"changed": True, "removed": [brief.id], "leftovers": []}
+    assert not folder.exists()
 
 
 def test_what_was_removed_by_others_is_not_kept(brief: Session) -> None:
@@ -123,13 +132,6 @@ def test_what_was_removed_by_others_is_not_kept(brief: Session) -> None:
     assert {line[0] for line in lines(read(brief))} == {"main1"}
     brief.remove()
     assert {line[0] for line in lines(read(brief))} == {"main1"}
-
-
-def test_who_follows_reads_what_is_new_of_what_is_kept(brief: Session) -> None:
-    first = read(brief)
-    say(brief, "sub1", "echo farewell")
-    brief.remove()
-    assert lines(read(brief, positions=first["positions"])) == [("sub1", "out", "farewell")]
 
 
 def test_no_more_is_kept_than_a_site_allows(host: Host, brief: Session) -> None:
@@ -148,34 +150,24 @@ def test_no_more_is_kept_than_a_site_allows(host: Host, brief: Session) -> None:
         brief.remove(output_size="much")
 
 
-def test_what_was_kept_for_long_enough_goes(brief: Session) -> None:
-    brief.remove()
-    folder = OutputDirectory(str(brief.owner.state.root)).session(brief.id).path
-    assert brief.call("session_output", state="pruned")["removed"] == []
-    assert brief.call("session_output", True, state="pruned", days=0)["removed"] == [brief.id]
-    assert folder.exists()
-    done = brief.call("session_output", state="pruned", days=0)
-    assert done == {"changed": True, "removed": [brief.id], "leftovers": []}
-    assert not folder.exists()
-
-
-def test_output_of_a_session_that_runs_is_not_pruned(brief: Session) -> None:
-    brief.call(
+def test_output_of_a_session_that_runs_is_not_pruned(host: Host) -> None:
+    session = host.launch(size=1)
+    session.call(
         "session_job",
         state="started",
-        session_id=brief.id,
+        session_id=session.id,
         job="0123456789ab",
         on={"main1": "here"},
         host="here",
         command=["true"],
     )
-    while read(brief, job="0123456789ab")["running"]:
-        pass
-    assert brief.call("session_output", state="pruned", days=0, sessions=0)["removed"] == []
+    assert until(lambda: not read(session, job="0123456789ab")["running"])
+    assert session.call("session_output", state="pruned", days=0, sessions=0)["removed"] == []
 
 
-def test_output_that_cannot_be_kept_keeps_nothing_from_being_removed(brief: Session) -> None:
-    (brief.owner.state.root / "output").write_text("in the way", encoding="utf-8")
-    answer = brief.remove()
+def test_output_that_cannot_be_kept_keeps_nothing_from_being_removed(host: Host) -> None:
+    session = host.launch(size=1)
+    (host.state.root / "output").write_text("in the way", encoding="utf-8")
+    answer = session.remove()
     assert any("could not be kept" in warning for warning in answer["warnings"])
-    assert brief.containers() == {}
+    assert session.containers() == {}

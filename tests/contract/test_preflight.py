@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     boot_install,
     data,
     engine_runtime,
+    facts,
     preflight,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.boot_install import PATH
@@ -102,6 +103,9 @@ def test_what_keeps_a_host_from_being_used_is_told_each_by_itself(host: Host, mo
             "the package python3-cryptography",
             "the SSH runtime /no/such/runtime",
         ]
+        patched.setattr(facts, "RUNTIME_ON_HOST", "/no/such/runtime")
+        problem = "This host lacks the SSH runtime /no/such/runtime. Run the prepare_hosts playbook."
+        assert host.call("host_info")["host"]["problem"] == problem
 
 
 def test_what_is_wrong_with_the_program_at_boot_and_the_runtime_is_told(

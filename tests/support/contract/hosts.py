@@ -152,8 +152,9 @@ class Run(threading.Thread):
         self.has_finished = False
         receive, send = os.pipe()
         hear, say = os.pipe()
+        # Without PYTHONDONTWRITEBYTECODE, as many tests start Pythons that import the collection.
         variables = [f"CLUSTER_COMPUTE_CONTRACT={hear},{send},{share}", f"PYTHONPATH={PLACE}/site"]
-        variables += ["PYTHONDONTWRITEBYTECODE=1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"]
+        variables += ["PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"]
         python = ["/usr/bin/python3", "-m", "pytest", f"--rootdir={PLACE}"]
         command = on_host(name, *variables, "sh", "-c", f'cd {PLACE} && exec "$@"', "sh", *python, *argv)
         self.process = subprocess.Popen(
