@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import pytest
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     ADDRESSES,
-    BUSYBOX,
     DEMO,
     Replica,
     Snapshot,
@@ -39,12 +38,11 @@ BITS = {
     "IPC_LOCK": 14,
     "SYS_CHROOT": 18,
     "SYS_NICE": 23,
-    "SYS_RESOURCE": 24,
     "AUDIT_WRITE": 29,
 }
 """Numbers of capabilities (linux/capability.h)."""
 ADDED = {"IPC_LOCK", "SYS_NICE"}
-DEFAULT = set(BITS) - ADDED - {"SYS_RESOURCE"}
+DEFAULT = set(BITS) - ADDED
 LOCK = """import ctypes, mmap, sys
 libc = ctypes.CDLL(None, use_errno=True)
 size = int(sys.argv[1])
@@ -162,29 +160,6 @@ class TestOptions:
             assert replica.run("sh", "-c", "ulimit -S -l; ulimit -H -l").split() == ["64", "64"]
             assert replica.attempt("python3", "-c", LOCK, "32768").returncode == below
             assert replica.attempt("python3", "-c", LOCK, "1048576").returncode == above  # 12 is ENOMEM
-
-    def test_a_limit_above_the_engine_s_is_given_or_refused_with_its_reason(self, images: None) -> None:
-        request = {
-            "session_name": "locker",
-            "session_hosts": "n2",
-            "session_image": BUSYBOX,
-            "session_memory": "16m",
-            "session_memlock": "unlimited",
-            "session_command": "sleep 8888",
-        }
-        engine = script("n2", "grep CapEff: /proc/$(cat /run/docker.pid)/status")
-        try:
-            run = launch(request)
-            if "SYS_RESOURCE" in _names(engine.split()[1]):
-                run.ok()
-                assert replicas("locker")["main1"].run("sh", "-c", "ulimit -l").strip() == "unlimited"
-            else:
-                assert run.code != 0
-                assert "The engine of n2 cannot give locker-main1 the session_memlock unlimited" in run.failures
-                assert "CAP_SYS_RESOURCE" in run.failures
-                assert replicas("locker") == {}
-        finally:
-            teardown("locker").ok()
 
 
 def _answers(host: str, address: str) -> bool:

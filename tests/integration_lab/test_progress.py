@@ -20,11 +20,9 @@ import pytest
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     CHECKOUT,
-    HERE,
     clear,
     command,
     environment,
-    run_here,
 )
 
 REQUEST = {
@@ -53,7 +51,7 @@ def read_all(terminal: int) -> str:
         found += some
 
 
-def run(folder: Path, *, is_shown: bool = False, **more: str) -> tuple[str, str]:
+def run(folder: Path, *, is_shown: bool = False) -> tuple[str, str]:
     """Launch with standard error, or all output, on a terminal of 80 columns; return what came on either.
 
     is_shown: standard output is the terminal as well, and all comes there.
@@ -67,7 +65,7 @@ def run(folder: Path, *, is_shown: bool = False, **more: str) -> tuple[str, str]
         started = subprocess.Popen(
             command("launch_cluster", variables),
             cwd=CHECKOUT,
-            env=environment(TERM="xterm", **more),
+            env=environment(TERM="xterm"),
             stdin=subprocess.DEVNULL,
             stdout=end if is_shown else file,
             stderr=end,
@@ -78,13 +76,6 @@ def run(folder: Path, *, is_shown: bool = False, **more: str) -> tuple[str, str]
     return output.read_text(encoding="utf-8"), written
 
 
-def quiet(folder: Path, **more: str) -> str:
-    """Launch with output and errors in a file; return them."""
-    variables = folder / "variables.json"
-    variables.write_text(json.dumps(REQUEST), encoding="utf-8")
-    return run_here(*command("launch_cluster", variables), variables={"TERM": "xterm", **more})
-
-
 def left_on(screen: str) -> str:
     """Return what a person sees in the end, each line as it was last written."""
     return "\n".join(line.split(ERASE)[-1] for line in screen.split("\n"))
@@ -92,7 +83,7 @@ def left_on(screen: str) -> str:
 
 def unordered(text: str) -> list[str]:
     """Return the lines of a run, and their words; hosts that work side by side answer in any order."""
-    return sorted(" ".join(sorted(re.split("[ ,]+", line))) for line in text.splitlines())
+    return sorted(" ".join(sorted(re.split("[ ,]+", line))) for line in text.splitlines() if line.strip())
 
 
 @pytest.fixture(scope="module")
@@ -102,12 +93,6 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield run(tmp_path_factory.mktemp("first"), is_shown=True)[1]
     finally:
         clear("shown")
-
-
-@pytest.fixture(scope="module")
-def again(first: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Launch once more without a terminal, and give the output."""
-    return quiet(tmp_path_factory.mktemp("again"))
 
 
 def test_the_states_are_shown_while_they_last(first: str) -> None:
@@ -126,24 +111,15 @@ def test_the_end_tells_counts_and_times_in_the_order_of_the_states(first: str) -
     assert float(rows["start"][-2]) > 0
 
 
-def test_without_a_terminal_nothing_differs(again: str, tmp_path: Path) -> None:
-    other = {"ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback"), "CLUSTER_COMPUTE_TEST_RECORD": os.devnull}
-    without = quiet(tmp_path, ANSIBLE_CALLBACKS_ENABLED="recorder", **other)
-    assert unordered(again) == unordered(without)
-    assert "PROGRESS" not in again
-    assert "\x1b" not in again
-
-
-def test_on_a_terminal_the_results_stay_as_they_are(again: str, tmp_path: Path) -> None:
-    _output, written = run(tmp_path, is_shown=True)
-    results, summary = left_on(written).split("PROGRESS\n")
-    assert unordered(results) == unordered(again)
-    assert summary
-
-
-def test_what_programs_read_can_be_read(first: str, tmp_path: Path) -> None:
-    output, written = run(tmp_path, ANSIBLE_STDOUT_CALLBACK="ansible.builtin.oneline")
-    results = [json.loads(line.split(" => ", 1)[1]) for line in output.splitlines() if " => " in line]
-    assert any("replicas" in result for result in results)
+def test_the_results_stay_as_they_are_wherever_they_are_read(first: str, tmp_path: Path) -> None:
+    """Standard output is a file of one launch, for programs, and the terminal, with the progress, of another."""
+    output, written = run(tmp_path)
     assert "\x1b" not in output
-    assert "PROGRESS\n" in left_on(written)  # after what the callback for standard output warns of
+    assert "PROGRESS" not in output
+    others, summary = left_on(written).split("PROGRESS\n")
+    assert summary
+    _nothing, screen = run(tmp_path, is_shown=True)
+    results, summary = left_on(screen).split("PROGRESS\n")
+    assert summary
+    assert "REPLICA " in output
+    assert unordered(results) == unordered(output + others)

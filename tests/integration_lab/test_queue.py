@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sessions that wait, through one life of a queue: kept by every host, launched in order, cancelled, limited.
+"""Sessions that wait, through one life of a queue: kept by every host, launched in order, cancelled.
 
 Only a lab shows that all of it is still known when hosts lose what they knew, and that a launch waits in its terminal.
 Who goes before whom, and what a head keeps, are rules of the core (unit: test_queue, test_model_in_small_steps).
@@ -55,7 +55,6 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "patient": {"session_cpus": "1", "session_wait": True, "session_wait_seconds": 240},
 }
 """Each wants a place on each host, which has two CPUs: `urgent`, `first` and `doomed` fit beside each other."""
-LIMITS = {"modes": ["single-node"], "replicas_per_session": 2, "sessions_per_owner": 1, "cpus_per_owner": 3}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -142,7 +141,6 @@ def test_a_session_without_room_waits_on_every_host(queue: dict[str, Run]) -> No
     assert len({json.dumps(copy, sort_keys=True) for copy in copies.values()}) == 1
     assert copies["n1"]["status"] == "PENDING"
     assert ask("first").ok().changed_hosts == set()
-    assert "waits in the queue, so" in play("logs", {"session_name": "first"}).ok().output
 
 
 def test_the_order_is_priority_then_age_whatever_the_clocks_say(queue: dict[str, Run]) -> None:
@@ -164,20 +162,6 @@ def test_a_launch_that_waited_in_vain_says_so_and_stays_in_the_queue(queue: dict
     assert queue["late"].code != 0
     assert "got no room within 3 seconds" in queue["late"].failures
     assert set(kept("late")) == set(HOSTS)
-
-
-def test_limits_are_told_together_with_used_requested_and_limit(queue: dict[str, Run]) -> None:
-    site = {host: {"cluster_compute_limits": LIMITS} for host in HOSTS}
-    more = {"session_name": "more", "session_owner": "alice", "session_cpus": "1.5"}
-    run = launch({**BASE, **more}, hosts=site)
-    assert run.code != 0
-    for text in (
-        "session_mode is 'multi-node'",
-        "Requested are 3 replicas; the limit of group cluster_compute_hosts is 2 a session.",
-        "sessions of owner alice in group cluster_compute_hosts: 1 used, 1 requested, the limit is 1.",
-        "CPUs of owner alice in group cluster_compute_hosts: 3 used, 4.5 requested, the limit is 3.",
-    ):
-        assert text in run.failures, run.failures
 
 
 def test_a_site_asks_prometheus_about_a_session_its_lost_replica_and_the_queue(queue: dict[str, Run]) -> None:

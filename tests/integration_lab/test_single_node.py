@@ -163,13 +163,9 @@ class TestAlone:
         assert addresses == {replica.networks[next(iter(replica.networks))]["IPAddress"]}
         assert record("alone")["plan"]["network"] is None
 
-    def test_the_table_and_a_second_launch(self, alone: tuple[Run, Replica]) -> None:
+    def test_it_is_in_the_table(self, alone: tuple[Run, Replica]) -> None:
         run, replica = alone
         assert run.placed == {"main1": replica.host}
-        again = launch(
-            {"session_name": "alone", "session_image": DEMO, "session_memory": "128m", "session_ports": ["7100:7100"]}
-        ).ok()
-        assert again.changed_hosts == set()
 
     def test_an_mpi_job_runs_in_it(self, alone: tuple[Run, Replica]) -> None:
         _run, replica = alone

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -185,61 +185,63 @@ def test_without_figures_the_page_is_written_only_when_something_is_new(
     shown: dict[str, Replica], tmp_path: Path
 ) -> None:
     variables = {"status_page": str(tmp_path / "page.html"), "status_usage": "false"}
-    dry, first, second = [play("status", variables, *options).ok() for options in (["--check"], [], [])]
-    assert dry.changed_hosts == first.changed_hosts != set()
+    first, second = [play("status", variables).ok() for _time in range(2)]
+    assert first.changed_hosts != set()
     assert second.changed_hosts == set()
     assert "measured" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def plans(shown: dict[str, Replica]) -> dict[str, tuple[Run, Run]]:
-    """Plan a session that is new, one that has no room and one that runs; beside each a launch in check mode.
+def plans(shown: dict[str, Replica]) -> dict[str, Run]:
+    """Plan a session that is new, one that has no room and one that runs; launch the new one in check mode as well.
 
     The one without room is asked to wait for it, which a plan does not.
     """
     before = snapshot()
-
-    def run(case: tuple[str, Mapping[str, Any]]) -> Run:
-        kind, variables = case
-        if kind == "plan_cluster":
-            return play(kind, {**variables, "session_wait_seconds": 600})
-        return play(kind, {**variables, "session_wait": False}, "--check")
-
-    cases = [NEW, LARGE, SHOWN]
-    done = in_parallel(run, [(kind, case) for case in cases for kind in ("plan_cluster", "launch_cluster")])
+    cases = [
+        ("plan_cluster", {**NEW, "session_wait_seconds": 600}, []),
+        ("plan_cluster", {**LARGE, "session_wait_seconds": 600}, []),
+        ("plan_cluster", {**SHOWN, "session_wait_seconds": 600}, []),
+        ("launch_cluster", NEW, ["--check"]),
+    ]
+    runs = in_parallel(lambda case: play(case[0], case[1], *case[2]), cases)
     assert differences(before, snapshot()) == []
-    for ran in done:
-        ran.ok()
-    return {str(case["session_name"]): (done[2 * number], done[2 * number + 1]) for number, case in enumerate(cases)}
+    return {name: run.ok() for name, run in zip(("new", "large", "shown", "dry"), runs)}
 
 
-@pytest.mark.parametrize("name", ["new", "large", "shown"])
-def test_a_plan_is_what_a_launch_in_check_mode_answers(plans: dict[str, tuple[Run, Run]], name: str) -> None:
-    plan, dry = plans[name]
-    (answer,) = plan.of("Combine what the launch would do")
-    data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
+def preview(run: Run) -> dict[str, Any]:
+    """Return the data of a plan."""
+    (answer,) = run.of("Combine what the launch would do")
+    data = dict(answer["values"]["ansible_facts"]["cluster_compute_preview"])
+    lines = lines_of(run, "Report what would be done, or why the session would wait")
+    assert lines[: len(data["report"])] == data["report"]
+    assert "s3cret" not in json.dumps(data)
+    return data
+
+
+def test_a_plan_is_what_a_launch_in_check_mode_answers(plans: dict[str, Run]) -> None:
+    data, dry = preview(plans["new"]), plans["dry"]
     assert compared(dry.said[: len(data["report"])]) == compared(data["report"])
     assert {replica["name"]: replica["host"] for replica in data["replicas"]} == dry.placed
     assert compared({host["name"]: host["changes"] for host in data["hosts"] if host["changes"]}) == compared(
-        {host: actions for host, actions in dry.actions().items() if data["replicas"]}
+        dry.actions()
     )
-    assert (
-        lines_of(plan, "Report what would be done, or why the session would wait")[: len(data["report"])]
-        == data["report"]
-    )
-    assert "s3cret" not in json.dumps(data)
 
 
-def test_a_plan_of_one_that_has_no_room_says_what_would_fit(plans: dict[str, tuple[Run, Run]]) -> None:
-    lines = lines_of(plans["large"][0], "Report what would be done, or why the session would wait")
+def test_a_plan_of_one_that_has_no_room_says_what_would_fit(plans: dict[str, Run]) -> None:
+    data = preview(plans["large"])
+    assert data["replicas"] == []
+    lines = lines_of(plans["large"], "Report what would be done, or why the session would wait")
     assert lines[0].startswith("Session large is PENDING")
     assert any(line.startswith("Largest size that fits now in mode multi-node: ") for line in lines)
 
 
-def test_a_plan_of_one_that_runs_is_what_runs(shown: dict[str, Replica], plans: dict[str, tuple[Run, Run]]) -> None:
-    assert (plans["shown"][1].changed_hosts, plans["shown"][1].actions()) == (set(), {})
-    (answer,) = plans["shown"][0].of("Combine what the launch would do")
-    data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
+def test_a_plan_of_one_that_runs_is_what_runs(shown: dict[str, Replica], plans: dict[str, Run]) -> None:
+    data = preview(plans["shown"])
+    assert [host["name"] for host in data["hosts"] if host["changes"]] == []
+    assert {replica["name"]: replica["host"] for replica in data["replicas"]} == {
+        name: replica.host for name, replica in shown.items()
+    }
     main = shown["main1"]
     (planned,) = [replica for replica in data["replicas"] if replica["name"] == "main1"]
     known = CONTRACT_NAMES | ADVICE_NAMES - NO_SINGLE_COPY.keys()  # whether a host permits that, only the host knows
@@ -249,9 +251,8 @@ def test_a_plan_of_one_that_runs_is_what_runs(shown: dict[str, Replica], plans: 
     assert planned["address"] in main.run("ip", "-4", "addr", "show", data["network"]["interface"])
 
 
-def test_a_launch_does_what_was_planned(shown: dict[str, Replica], plans: dict[str, tuple[Run, Run]]) -> None:
-    (answer,) = plans["new"][0].of("Combine what the launch would do")
-    data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
+def test_a_launch_does_what_was_planned(shown: dict[str, Replica], plans: dict[str, Run]) -> None:
+    data = preview(plans["new"])
     done = launch(NEW).ok()
     planned = {host["name"]: host["changes"] for host in data["hosts"]}
     assert compared(planned) == compared(done.actions())
