@@ -114,7 +114,7 @@ integration: setup ## Tests on labs with real engines, three labs side by side (
 	pytest tests/integration_lab --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: stamps
-stamps: setup ## Tests of the lab itself, the examples and the benchmarks, where these have changed; note that they passed
+stamps: setup ## Tests of the lab, examples, execution environment and benchmarks, where these have changed; note that they passed
 	python tools/stamps.py
 
 .PHONY: bench

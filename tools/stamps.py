@@ -58,6 +58,16 @@ SOURCES: dict[str, tuple[str, ...]] = {
         "plugins/module_utils/_internal/replica/**/*.py",
         "tests/integration_lab/test_examples.py",
     ),
+    # The execution environment, and what it is built of.
+    "environment": (
+        "ee/**/*",
+        "bindep.txt",
+        "galaxy.yml",
+        "meta/**/*",
+        "requirements.txt",
+        "requirements/develop.txt",
+        "tests/integration_lab/test_execution_environment.py",
+    ),
     # The benchmarks, and what they use of the collection by itself.
     "benchmarks": (
         "tests/benchmarks/**/*",

@@ -32,6 +32,8 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     ssh_options,
 )
 
+pytestmark = pytest.mark.stamped("environment")
+
 HOST = "n1"
 FOLDER = "/srv/ee"
 IMAGE = "ee-of-the-tests:1"

@@ -284,9 +284,10 @@ class TestStamps:
 
     def test_they_run_until_they_have_passed(self, tree: Path) -> None:
         stamps = load("stamps")
-        assert stamps.outdated(tree) == ["lab", "examples", "benchmarks"]
+        assert stamps.outdated(tree) == ["lab", "examples", "environment", "benchmarks"]
         stamps.write(tree, "examples")
-        assert stamps.outdated(tree) == ["lab", "benchmarks"]
+        assert stamps.outdated(tree) == ["lab", "environment", "benchmarks"]
+        stamps.write(tree, "environment")
         stamps.write(tree, "lab")
         stamps.write(tree, "benchmarks")
         assert stamps.outdated(tree) == []
@@ -334,10 +335,10 @@ class TestStamps:
         ("script", "kinds", "status", "left"),
         [
             ("exit 0", [], 0, []),
-            ("exit 0", ["lab"], 0, ["examples", "benchmarks"]),
-            ("exit 1", [], 1, ["lab", "examples", "benchmarks"]),
-            ('[ "$3" = lab ]', [], 1, ["examples", "benchmarks"]),
-            ("echo more >>roles/lab/lab_one", [], 1, ["lab", "examples", "benchmarks"]),
+            ("exit 0", ["lab"], 0, ["examples", "environment", "benchmarks"]),
+            ("exit 1", [], 1, ["lab", "examples", "environment", "benchmarks"]),
+            ('[ "$3" = lab ]', [], 1, ["examples", "environment", "benchmarks"]),
+            ("echo more >>roles/lab/lab_one", [], 1, ["lab", "examples", "environment", "benchmarks"]),
         ],
         ids=["passed", "one asked for", "failed", "one failed", "changed meanwhile"],
     )

@@ -40,7 +40,7 @@ from hypothesis import strategies as st
 GROUPS = {DEFAULT_GROUP: ["h1", "h2", "h3", "h4"], "pool_a": ["h1", "h2"], "pool_b": ["h2", "h3"]}
 """All hosts, with two others in it that share one."""
 NAMES = ("ash", "birch")
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "60"))
 
 
 @pytest.fixture(scope="module")

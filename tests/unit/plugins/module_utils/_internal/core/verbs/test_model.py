@@ -43,7 +43,7 @@ from hypothesis import strategies as st
 
 NAMES = ("ash", "birch", "cedar")
 HOSTS = ("h1", "h2", "h3")
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "60"))
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ NAMES = ("ash", "birch")
 HOSTS = ("h1", "h2", "h3")
 IMAGES = ("demo", "tool:2", "boxed:1")
 """That a registry has, that a host has, and that the controller has in an archive."""
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "50"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "20"))
 
 
 class Group(World):
