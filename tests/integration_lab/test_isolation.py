@@ -38,7 +38,6 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     in_parallel,
     launch,
     on,
-    own_playbook,
     play,
     record,
     replicas,
@@ -585,7 +584,8 @@ def test_rules_are_there_after_an_engine_was_restarted(site: Site) -> None:
 
 
 def _power_cycle(host: str) -> None:
-    play(own_playbook("power_cycle"), {"lab_host": host}).ok()
+    play("lab_power_cut", {"lab_host": host}).ok()
+    play("lab_boot", {"lab_host": host}).ok()
 
 
 def test_rules_are_there_after_a_reboot_with_either_iptables(site: Site) -> None:
