@@ -69,7 +69,7 @@ def restart(meanwhile: Callable[[], None]) -> None:
     What it has stored of its networks would bring rules of earlier settings back, at this start or a later one.
     """
     output_of("service", "docker", "stop")
-    subprocess.run(["ip", "link", "delete", "docker0"], capture_output=True, check=False)
+    output_of("ip", "link", "delete", "docker0")
     STORED_NETWORKS.unlink(missing_ok=True)
     meanwhile()
     output_of("service", "docker", "start")

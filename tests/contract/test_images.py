@@ -154,7 +154,7 @@ def test_a_transfer_goes_from_server_to_receiver(archive: dict[str, str], engine
     )
     assert 18480 <= server["port"] <= 18489
     given: dict[str, Any] = {"address": "127.0.0.1", "server": place_of(server)}
-    # In check mode nobody comes to the server, which waits for the next.
+    # In check mode the receiver does not connect, and the server goes on waiting.
     dry = call(True, state="received", transfer={"image": archive["id"], "reference": NAME}, token=TOKEN, **given)
     assert (dry["changed"], dry["bytes"], image_id(engine, NAME)) == (True, 0, "")
     # The receiver wants another image than the server sends: what the engine has by that id decides.

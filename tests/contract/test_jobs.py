@@ -129,7 +129,7 @@ def test_a_job_whose_time_is_over_leaves_no_process(work: Session, monkeypatch: 
 
 
 def test_a_program_that_works_alone_is_told(work: Session, host: Host) -> None:
-    one = host.launch(size=1)  # where nobody works alone
+    one = host.launch(size=1)  # its only replica does not work alone
     cases: list[tuple[Session, str, dict[str, Any], bool]] = [
         (work, "WORLD_SIZE=1 sleep 2", {}, True),
         (work, "WORLD_SIZE=1 sleep 2", {"warn_alone": False}, False),

@@ -505,7 +505,7 @@ def served(host: Host, where: str, timeout: int = 20, seconds: int = 1) -> tuple
 
 
 PLACES = {"db": "0.0.0.0", "six": "[::]", "own": "$(awk '/own1/ {print $1; exit}' /etc/hosts)"}
-"""Where a role listens, by its name."""
+"""The address on which each role listens."""
 
 
 def test_who_comes_first_is_ready_when_the_call_returns_and_the_session_does_not_run_yet(
@@ -675,7 +675,7 @@ def test_what_is_verified(host: Host) -> None:
 
 
 def test_what_does_not_work_is_told(host: Host) -> None:
-    """Each damage is looked for before those that were done already, as far as nobody puts them back."""
+    """The newest damage is reported, although damage from before may still be there."""
     session = host.launch(size=2)
     pid = session.containers()["sub1"]["State"]["Pid"]
     network = f"nsenter -t {pid} -n ip"

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Accelerators that hosts detect: CDI devices for real, NVIDIA cards from recorded output of their tool.
+"""Accelerators that hosts detect: CDI devices for real, NVIDIA GPUs from recorded output of their tool.
 
 Why none is detected, and what a launch says of that: unit, adapters/test_accelerators.py and
 action/test_launch_decisions.py.

@@ -57,7 +57,7 @@ BASE = {
 
 @pytest.fixture(scope="module", autouse=True)
 def images(untouched_lab: object) -> Iterator[None]:
-    """Give every host the same images, made from the one that holds busybox alone; remove all sessions at the end."""
+    """Give every host the same images, made from the image of busybox; remove all sessions at the end."""
     try:
         for name, changes in MADE.items():
             options = " ".join(f"--change {shlex.quote(change)}" for change in changes)

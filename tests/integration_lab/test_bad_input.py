@@ -187,7 +187,7 @@ WANTED = {
     "n2": ["root", "ansible_become"],
     "n3": ["Docker Engine cannot be reached", "prepare_hosts"],
 }
-"""What has to be said of which host: that of n3 has no engine that runs."""
+"""Texts that the refusal of each host has to hold. The engine of n3 does not run."""
 
 
 def test_hosts_that_cannot_carry_sessions_are_named_with_the_reason(untouched_lab: Snapshot) -> None:

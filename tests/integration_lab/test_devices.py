@@ -5,8 +5,7 @@
 
 Who gets which, and what is refused, is tried by recorded answers of hosts
 (tests/unit/plugins/action/test_launch_decisions.py), what the engine is told of it in
-tests/unit/plugins/module_utils/_internal/host/test_devices.py. What follows if the engine refuses is shown in
-tests/contract/test_launch.py, and with a device in test_accelerators.
+tests/unit/plugins/module_utils/_internal/host/test_devices.py.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def test_of_three_launches_at_once_two_get_a_card_and_a_cpu_each(cards: None) ->
     assert any(line.split()[1:2] == ["card"] for line in report), report
     assert any("pinned CPU" in line for line in report), report
     on("n2", "rm", f"{STATE}/ledger.json")
-    # The first card, which one is given that has the choice, stays with whom it belongs to.
+    # A session that has the choice gets the first device, so the first one stays taken.
     (last,) = [number for number, (some, _cpus) in enumerate(found) if some == {CARDS[1]}]
     teardown(running[last]).ok()
     play("schedule_pending", hosts=SITE).ok()
@@ -99,6 +98,17 @@ def test_of_three_launches_at_once_two_get_a_card_and_a_cpu_each(cards: None) ->
         for name in names
     ]
     assert sorted(taken) == sorted([*CARDS, *(cpus for _some, cpus in found)])
+
+
+def test_a_device_that_is_not_there_is_named_and_nothing_stays(cards: None) -> None:
+    """On a third host."""
+    on("n3", "rm", CARDS[0])
+    run = launch({**CARD, "session_hosts": ["n3"], "session_name": "missing"}, hosts=SITE)
+    on("n3", "mknod", "-m", "666", CARDS[0], "c", "1", "3")
+    assert run.code != 0
+    assert "n3" in run.failures
+    assert CARDS[0] in run.failures
+    assert replicas("missing") == {}
 
 
 def test_repair_takes_no_device_from_others(cards: None) -> None:

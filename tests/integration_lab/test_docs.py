@@ -105,7 +105,7 @@ EXPECTED = {
     "docs/preflight.md": [
         "all 6 pairs  UDP 4789 is open.",
         "6 directed pairs: median ",
-        # Each meets each, and as the command succeeds, nobody is named.
+        # Every host meets every other. The command succeeds, so no host is named.
         "round 1: n",
         "round 2: n",
         "round 3: n",

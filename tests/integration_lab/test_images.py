@@ -215,7 +215,7 @@ class TestPull:
         assert PASSWORD not in json.dumps(record("trio"))
 
     def test_a_wrong_password_is_refused_and_no_login_is_shown(self, pulled: Run) -> None:
-        """The right one is another registry's, and is told to none but that."""
+        """The right login belongs to another registry, and is not used for this one."""
         wrong = {"username": "trainer", "password": "not-even-this-is-shown"}
         logins = {REGISTRY: wrong, "registry.example": LOGIN["cluster_compute_registries"][REGISTRY]}
         other = {**REQUEST, "session_name": "other", "session_image": f"{REGISTRY}/team/train:none"}
@@ -301,7 +301,8 @@ def no_server_stays(leftovers: set[str]) -> Iterator[None]:
 class TestWithoutRegistry:
     """Hosts that have an image give it to those that lack it.
 
-    Who sends another image, or answers in a sender's place: tests/contract/test_images.py, and unit, test_image_stream.
+    tests/contract/test_images.py and the unit tests in test_image_stream.py have senders of another image, and
+    strangers that answer in a sender's place.
     """
 
     def test_hosts_help_each_other_and_do_without_one_that_dies(self, leftovers: set[str]) -> None:

@@ -157,7 +157,7 @@ class TestLaunch:
 class TestRepair:
     """What is missing is put back, what is there is left alone, and only that is called a change.
 
-    What a host does about each kind of damage is shown in tests/contract, test_repair.
+    tests/contract/test_repair.py shows each kind of damage by itself.
     """
 
     def test_one_that_fails_removes_nothing_and_the_next_leaves_alone_what_is_intact(self, intact: Snapshot) -> None:

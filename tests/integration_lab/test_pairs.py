@@ -3,8 +3,8 @@
 
 """Pairs of hosts work together in a real session, and the slow or broken one is named: with three hosts.
 
-That nobody is named where all is well, test_docs shows (docs/preflight.md). tests/benchmarks, bench_pairs, does the
-same with eight hosts, and counts how often a healthy host is named.
+The command of docs/preflight.md, which test_docs runs, names no host where all work well. tests/benchmarks,
+bench_pairs, does the same with eight hosts, and counts how often a healthy host is named.
 """
 
 from __future__ import annotations

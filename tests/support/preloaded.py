@@ -124,10 +124,9 @@ def _kill(process: int) -> None:
 _lock = threading.Lock()
 
 
-class _Own:
-    """The process for runs of this one, in the environment of the first of them."""
-
-    process: Preloaded | None = None
+_processes: list[Preloaded] = []
+MOST = 2
+"""Processes that are kept, each for one environment: runs that are recorded, and the commands of documents."""
 
 
 def run(
@@ -137,11 +136,13 @@ def run(
     if argv[0] != "ansible-playbook":
         return run_command(argv, folder, environment, seconds)
     with _lock:
-        if _Own.process is None or not _Own.process.is_there:
-            _Own.process = Preloaded(environment)
-    if _Own.process.steady != steady(environment):
-        return run_command(argv, folder, environment, seconds)
-    return _Own.process.run(argv, folder, environment, seconds)
+        _processes[:] = [process for process in _processes if process.is_there]
+        found = next((process for process in _processes if process.steady == steady(environment)), None)
+        if found is None and len(_processes) < MOST:
+            found = Preloaded(environment)
+            _processes.append(found)
+    run_it = run_command if found is None else found.run
+    return run_it(argv, folder, environment, seconds)
 
 
 def run_command(

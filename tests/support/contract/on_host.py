@@ -463,7 +463,7 @@ def shared_host(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 _at_the_end: dict[str, Any] = {}
-"""What the host had at the end of the last test; empty where something that outlives tests has come or gone since."""
+"""The state of the host after the last test; empty if a fixture that outlives tests has come or gone since."""
 
 
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> None:

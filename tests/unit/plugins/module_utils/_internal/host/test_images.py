@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which login a registry is told when a host asks it for images."""
+"""The login that a registry receives when a host asks it for images."""
 
 from __future__ import annotations
 
