@@ -72,8 +72,7 @@ def dead(host: str, path: str) -> Any:
 
 @pytest.fixture
 def restored(untouched_lab: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Iterator[Snapshot]:
-    """Launch birch on n2; compare the hosts after a test with what they were before. No hang is remembered."""
-    launch({**BASE, "session_name": "birch", "session_size": 1, "session_hosts": "n2"}).ok()
+    """Compare the hosts after a test with what they were before. No hang is remembered."""
     # Where no connections are kept yet. Short, as a socket has to fit into it.
     home = tempfile.mkdtemp(prefix="cc-home-")
     monkeypatch.setenv("ANSIBLE_HOME", home)
@@ -96,17 +95,15 @@ def test_a_host_whose_ssh_server_or_state_directory_hangs_keeps_nobody_from_the_
         run = launch(BASE).ok()
         assert set(run.placed.values()) == {"n2", "n3"}
         assert "Hosts that could not be reached are left out: n1." in words(run)
-        assert teardown("birch").code != 0, "it may have something of it on the host that hangs"
     run = play("status").ok()
     assert "It is suspect, for half an hour at most: Its SSH server takes connections and says nothing." in words(run)
 
     with dead("n1", STATE):
-        reason = f"This host hangs: the file system of the state directory {STATE} did not answer within"
         run = launch({**BASE, "session_name": "birch", "session_hosts": "n2,n3"}).ok()
         assert set(run.placed.values()) == {"n2", "n3"}
-        assert f"{reason} 20 seconds." in words(run)
-        assert teardown("ash").code != 0
-        assert f"{reason} 5 seconds." in words(play("status").ok()), "what has hung is given less time"
+        reason = f"This host hangs: the file system of the state directory {STATE} did not answer within 20 seconds."
+        assert reason in words(run)
+        assert teardown("ash").code != 0, "it may have something of it on the host that hangs"
     script("n1", "rm -f /run/cluster-compute-suspect-*.json")
 
     # As with a dead root disk: the SSH server lives, and no program starts.

@@ -21,7 +21,6 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     DEMO,
     HOSTS,
     NETWORK,
-    ON_EACH,
     STATE,
     Replica,
     Run,
@@ -50,13 +49,8 @@ REQUEST: dict[str, Any] = {
     "session_mounts": ["/srv/shared:/shared"],
     "session_command": ["sleep", "infinity"],
 }
-BLOCKER: dict[str, Any] = {
-    **ON_EACH,
-    "session_name": "blocker",
-    "session_image": DEMO,
-    "session_cpus": "1.5",
-    "session_command": ["sleep", "infinity"],
-}
+FULL = {host: {"cluster_compute_cpus": REQUEST["session_cpus"]} for host in HOSTS}
+"""Variables by which every host has room for one replica."""
 NOWHERE = {"n3": {"ansible_host": f"{NETWORK}.0.98"}}
 """Variables by which the controller alone does not reach n3: nothing has this address."""
 OTHERS = ("n1", "n2")
@@ -65,14 +59,14 @@ PROGRAM, LOG = "/usr/local/lib/cluster-compute/host.pyz", "/var/log/cluster-comp
 
 @pytest.fixture(scope="module")
 def spread(untouched_lab: Snapshot) -> Iterator[None]:
-    """A session with a replica on each host, and room for more on each when another one is torn down."""
+    """A session with a replica on each host, and room for more on each without the variables of `FULL`."""
     try:
         script("n1", "echo for all >/srv/shared/news")
-        launch(BLOCKER).ok()
-        assert launch({**REQUEST, "session_size": 3}).ok().placed == {"main1": "n1", "sub1": "n2", "sub2": "n3"}
+        run = launch({**REQUEST, "session_size": 3}, hosts=FULL).ok()
+        assert run.placed == {"main1": "n1", "sub1": "n2", "sub2": "n3"}
         yield
     finally:
-        clear("blocker", "elastic", "other")
+        clear("elastic", "other")
         script("n1", "rm /srv/shared/news")
 
 
@@ -177,7 +171,6 @@ def test_two_controllers_on_two_sides_of_a_broken_network_do_not_run_a_session_t
             assert running() == left, words(again)
         play("schedule_pending").ok()
         play("audit", {}, "--check").ok()
-        play("repair").ok()
         assert running() == left
     finally:
         clear("elastic")
@@ -185,11 +178,8 @@ def test_two_controllers_on_two_sides_of_a_broken_network_do_not_run_a_session_t
 
 def test_it_grows_and_shrinks_and_nothing_that_stays_is_started_again(spread: None) -> None:
     before = starts()
-    waits = launch({**REQUEST, "session_size": 6, "session_wait": True, "session_wait_seconds": 1})
+    waits = launch({**REQUEST, "session_size": 6, "session_wait": True, "session_wait_seconds": 1}, hosts=FULL)
     assert "it stays in the queue." in words(waits)
-    teardown("blocker").ok()
-    dry_run = launch({**REQUEST, "session_size": 6}, "--check").ok()
-    assert "It has 6 replicas in place of 3." in words(dry_run)
     assert starts() == before
     play("schedule_pending").ok()
     assert {name: replicas("elastic")[name].host for name in before} == {"main1": "n1", "sub1": "n2", "sub2": "n3"}
@@ -203,27 +193,20 @@ def test_it_grows_and_shrinks_and_nothing_that_stays_is_started_again(spread: No
     assert found["main1"].environment()["WORLD_SIZE"] == "3"
     ranks = found["main1"].run("mpirun", "--oversubscribe", "-np", "6", "hostname").split()
     assert sorted(ranks) == sorted(names)
-    again = launch({**REQUEST, "session_size": 6}).ok()
-    assert again.changed_hosts == set()
-    assert starts() == after
 
     launch({**REQUEST, "session_size": 3}).ok()
     assert starts() == before
     reach_each_other(names[:3])
-    kept = play("logs", {"session_name": "elastic"}).ok()
-    assert kept.code == 0
 
 
 def test_a_host_that_only_the_controller_does_not_reach_is_not_lost(spread: None) -> None:
     before, revision = starts(), record("elastic")["revision"]
-    run = replace_lost(hosts=NOWHERE)
-    assert run.code == 0
-    assert "n3 does not count as lost, as n1, n2 still hear it." in words(run)
-    # Two halves: of n2 and n3 only n1 says that they are silent, which is not most of the others.
+    # Two halves: n1 hears n2, and is alone in not hearing n3, which is not most of the others.
     gone = {**NOWHERE, "n2": {"ansible_host": f"{NETWORK}.0.97"}}
     with cut_off():
         run = replace_lost(hosts=gone)
-    assert "does not count as lost" in words(run)
+    assert "n2 does not count as lost, as n1 still hear it." in words(run)
+    assert "n3 does not count as lost" in words(run)
     assert (starts(), record("elastic")["revision"]) == (before, revision)
 
 
@@ -257,9 +240,7 @@ def test_one_that_is_cut_off_is_fenced_and_replaced_and_gives_up_when_it_is_back
 def test_one_that_lost_power_is_replaced_while_the_others_go_on(spread: None) -> None:
     # Back to a replica on each host: n3 is taken again, and not kept out any more.
     launch({**REQUEST, "session_size": 2}).ok()
-    launch(BLOCKER | {"session_size": 2, "session_hosts": ["n1", "n2"]}).ok()
-    launch({**REQUEST, "session_size": 4}).ok()
-    teardown("blocker").ok()
+    launch({**REQUEST, "session_size": 4}, hosts={host: FULL[host] for host in OTHERS}).ok()
     placed = {name: each.host for name, each in replicas("elastic").items()}
     gone = [name for name, host in placed.items() if host == "n3"]
     assert gone == ["sub2", "sub3"]

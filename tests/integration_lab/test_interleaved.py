@@ -1,7 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs that overtake each other: what one has judged may have changed before it acts."""
+"""Runs that overtake each other: what one has judged may have changed before it acts.
+
+Only a lab shows it with real playbooks and containers. A teardown between the steps of any verb is shown by tests/unit:
+test_model and test_model_in_small_steps.
+"""
 
 from __future__ import annotations
 
@@ -27,25 +31,26 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     replicas,
     script,
     snapshot,
-    teardown,
 )
 
-BASE: dict[str, Any] = {
+LATE: dict[str, Any] = {
+    "session_name": "late",
+    "session_size": 2,
     "session_hosts": ["n2"],
     "session_image": BUSYBOX,
-    "session_cpus": "1.5",
+    "session_cpus": "0.7",
     "session_memory": "64m",
     "session_command": "sleep 8888",
 }
-LATE = {**BASE, "session_name": "late"}
-FIRST = {**BASE, "session_name": "first"}
+FULL = {"n2": {"cluster_compute_cpus": "1"}}
+"""Variables with which the session has to wait: n2 has room for one of its replicas."""
 
 
 @pytest.fixture(autouse=True)
 def nothing_stays(untouched_lab: Snapshot) -> Iterator[None]:
     """Compare the hosts after each test with what they were before."""
     yield
-    clear("first", "late")
+    clear("late")
     assert differences(untouched_lab, snapshot()) == []
 
 
@@ -54,33 +59,10 @@ def interleaved(name: str) -> Run:
     return play(own_playbook(name)).ok()
 
 
-def wait_behind_first() -> None:
-    """Let `late` wait for the place of `first`, which is there."""
-    assert launch(LATE).ok().said[0] == "Session late is PENDING, position 1 in the queue."
-
-
-def test_what_was_cancelled_is_neither_put_back_nor_launched(untouched_lab: Snapshot) -> None:
-    launch(FIRST).ok()
-    before = snapshot()
-    wait_behind_first()
-    assert differences(before, snapshot()) != []
-    interleaved("torn_down")
-    assert differences(before, snapshot()) == []
-    wait_behind_first()
-    teardown("first").ok()
-    run = interleaved("cancelled")
-    (outcome,) = run.of("Say what was done")[0]["values"]["msg"]
-    assert outcome["status"] == "CANCELLED"
-    assert outcome["report"] == ["Session late is not launched.", "It was cancelled while it waited."]
-    assert differences(untouched_lab, snapshot()) == []
-
-
 def test_an_old_judgement_neither_removes_what_is_new_nor_puts_back_what_is_gone(
     untouched_lab: Snapshot, tmp_path: Path
 ) -> None:
-    launch(FIRST).ok()
-    wait_behind_first()
-    teardown("first").ok()
+    assert launch(LATE, hosts=FULL).ok().said[0] == "Session late is PENDING, position 1 in the queue."
     short = {"cluster_compute_lease_seconds": 15, "cluster_compute_deadline_seconds": 15}
     moment = {"n2": f"ls {STATE}/sessions/*/replicas/main1"}
     kill_a_launch({**LATE, **short}, moment, tmp_path)

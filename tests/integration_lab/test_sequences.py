@@ -196,8 +196,9 @@ def test_nothing_is_lost_doubled_or_left_whatever_happens(untouched_lab: Snapsho
                 for host in HOSTS:
                     on(host, "true")
                 clear(*NAMES)
-        play("gc").ok()
-        play("gc").ok()
+        for _twice in range(2):
+            if differences(untouched_lab, snapshot()):
+                play("gc").ok()
         assert differences(untouched_lab, snapshot()) == []
     except BaseException:
         print(*world.story, sep="\n")

@@ -51,12 +51,16 @@ class Preloaded:
     def __init__(self, environment: Mapping[str, str], folder: Path = CHECKOUT) -> None:
         own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.steady = steady(environment)
+        # A file of its own: an ssh that was killed may have left a shared one non-blocking, which Ansible refuses.
+        self._output = os.fdopen(os.memfd_create("output"), "rb")
         with its:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(its.fileno())],
                 cwd=folder,
                 env=self.steady,
                 stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
                 pass_fds=[its.fileno()],
             )
         self._socket = own
@@ -76,6 +80,11 @@ class Preloaded:
         """End the process. What it has started goes on."""
         self._socket.close()
         self._process.wait()
+        self._output.close()
+
+    def _complaint(self) -> str:
+        """Return what the process itself wrote."""
+        return os.pread(self._output.fileno(), LIMIT, 0).decode(errors="replace")
 
     def run(
         self, argv: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
@@ -93,7 +102,7 @@ class Preloaded:
                 files = [nothing.fileno(), output.fileno(), output.fileno(), its.fileno()]
                 socket.send_fds(self._socket, [json.dumps(request).encode()], files)
             _content, processes, _flags, _address = socket.recv_fds(own, 1, 1)
-            assert processes, "the process that starts ansible-playbook has ended"
+            assert processes, f"the process that starts ansible-playbook has ended: {self._complaint()}"
             try:
                 own.settimeout(seconds)
                 code = int(own.recv(16))
