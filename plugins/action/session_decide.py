@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import Archive
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show import events
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
     CoreError,
@@ -214,7 +215,7 @@ def _artifact(handing: HandingVerb | None, state: State, event: events.Event | N
     return {} if data is None else {ARTIFACT: encode(data)}
 
 
-def _read_archive(request: Request) -> dict[str, dict[str, str]]:
+def _read_archive(request: Request) -> Archive:
     """Return the images in the controller's archive, or those of its engine. Raises InvalidInput."""
     references = sorted({role.image for role in request.roles})
     if request.image_from is not None:

@@ -11,10 +11,12 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils._internal.core.model.fields import CONTROLLER
+from ..module_utils._internal.core.rules.images import ArchivedImage, content_of
 from ..module_utils._internal.core.values.errors import InvalidInput
 from ..module_utils._internal.core.values.image_names import full_name, is_image_id
 from ..module_utils._internal.core.values.resources import format_memory
@@ -29,13 +31,13 @@ PAUSE = 5.0
 CONTAINERD_STORE = "io.containerd.snapshotter"
 
 
-def read_images(references: Iterable[str], folder: str) -> dict[str, dict[str, str]]:
-    """Return ``id`` and ``architecture`` of those images that the controller's engine has, as `read_archive` does.
+def read_images(references: Iterable[str], folder: str) -> dict[str, ArchivedImage]:
+    """Return those images that the controller's engine has, as `read_archive` does.
 
     folder: for what has to be written to know the id. Raises InvalidInput if the engine does not answer, or has none of
     them.
     """
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, ArchivedImage] = {}
     with _engine() as engine:
         store = engine.info().get("DriverStatus") or []
         for reference in references:
@@ -46,13 +48,14 @@ def read_images(references: Iterable[str], folder: str) -> dict[str, dict[str, s
                 # There an image's id is not that of its configuration, which only its archive tells.
                 found |= read_archive(str(_saved(engine, reference, folder, lambda _line: None)))
             else:
-                known = {"id": str(image.id), "architecture": str(image.attrs["Architecture"])}
+                architecture = str(image.attrs["Architecture"])
+                known = ArchivedImage(str(image.id), architecture, {architecture: content_of(image.attrs)})
                 found[reference if is_image_id(reference) else full_name(reference)] = known
     if not found:
         names = ", ".join(references)
         message = f"The engine of the controller has no {names}. Build or pull it there, or leave this variable out."
         raise InvalidInput.single(VARIABLE, CONTROLLER, message)
-    return {name: {**image, "variable": VARIABLE} for name, image in found.items()}
+    return {name: replace(image, variable=VARIABLE) for name, image in found.items()}
 
 
 def save_image(reference: str, folder: str, say: Callable[[str], None]) -> str:

@@ -12,21 +12,25 @@ import lzma
 import posixpath
 import tarfile
 import zlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..module_utils._internal.core.rules.images import Archive, ArchivedImage, content_of
 from ..module_utils._internal.core.values.errors import InvalidInput
 from ..module_utils._internal.core.values.image_names import full_name
 
 VARIABLE = "session_image_archive"
 LARGEST_DOCUMENT = 4 * 1024**2
 """Maximum number of bytes to read of the manifest and of an image's configuration. They have some thousand."""
+DEEPEST = 3
+"""Indexes within each other that are read. Archives have one, or two."""
 
 
-def read_archive(path: str) -> dict[str, dict[str, str]]:
-    """Return ``id`` and ``architecture`` of each image of the archive at *path*, by full name and by id.
+def read_archive(path: str) -> dict[str, ArchivedImage]:
+    """Return the images of the archive at *path*, by full name and by id.
 
-    The id is the digest of the image's configuration, as an engine computes it when it loads the archive. Raises
-    InvalidInput if the file cannot be read or is not such an archive.
+    The id is the digest of the image's configuration, as an engine with the classic store computes it when it loads the
+    archive. Raises InvalidInput if the file cannot be read or is not such an archive.
     """
     try:
         with tarfile.open(path, "r:*") as archive:
@@ -37,15 +41,15 @@ def read_archive(path: str) -> dict[str, dict[str, str]]:
                 for name in [posixpath.normpath(member.name)]  # an archive that was packed again has "./manifest.json"
                 if member.isfile() and member.size <= LARGEST_DOCUMENT and _may_be_a_document(name)
             }
-        found: dict[str, dict[str, str]] = {}
+        variants = _variants(documents)
+        found: dict[str, ArchivedImage] = {}
         for entry in json.loads(documents["manifest.json"]):
             configuration = documents[posixpath.normpath(entry["Config"])]
-            image = {
-                "id": "sha256:" + hashlib.sha256(configuration).hexdigest(),
-                "architecture": str(json.loads(configuration)["architecture"]),
-            }
-            for name in [*(entry.get("RepoTags") or []), image["id"]]:
-                found[name if name == image["id"] else full_name(name)] = image
+            architecture, content = _described(configuration)
+            own = "sha256:" + hashlib.sha256(configuration).hexdigest()
+            image = ArchivedImage(own, architecture, {**variants.get(own, {}), architecture: content})
+            for name in [*(entry.get("RepoTags") or []), own]:
+                found[name if name == own else full_name(name)] = image
     except OSError as error:
         raise InvalidInput.single(
             VARIABLE, path, f"The controller cannot read it: {error.strerror or error}."
@@ -57,6 +61,48 @@ def read_archive(path: str) -> dict[str, dict[str, str]]:
     return found
 
 
+def _described(configuration: bytes) -> tuple[str, str]:
+    """Return the architecture and the content of an image (OCI image configuration)."""
+    found = json.loads(configuration)
+    layers = {"Layers": (found.get("rootfs") or {}).get("diff_ids")}
+    architecture = str(found["architecture"])
+    return architecture, content_of({"Architecture": architecture, "RootFS": layers, "Config": found.get("config")})
+
+
+def _variants(documents: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
+    """Return the contents by architecture of images for several, by the digest of each configuration.
+
+    They are in the archives of the store of containerd (OCI image layout), which has some of them or all.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for descriptor in json.loads(documents.get("index.json", b"{}")).get("manifests", ()):
+        configurations = list(_configurations(documents, descriptor))
+        contents: dict[str, str] = {}
+        for digest in configurations:
+            architecture, content = _described(documents[_blob(digest)])
+            contents.setdefault(architecture, content)
+        found |= dict.fromkeys(configurations, contents)
+    return found
+
+
+def _configurations(documents: Mapping[str, bytes], descriptor: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
+    """Yield the digests of the configurations of an index or a manifest that the archive has."""
+    is_attestation = (descriptor.get("platform") or {}).get("architecture") == "unknown"
+    document = documents.get(_blob(descriptor["digest"]))
+    if document is None or is_attestation or depth > DEEPEST:
+        return
+    content = json.loads(document)
+    for manifest in content.get("manifests") or ():
+        yield from _configurations(documents, manifest, depth + 1)
+    configuration = (content.get("config") or {}).get("digest")
+    if configuration is not None and _blob(configuration) in documents:
+        yield configuration
+
+
+def _blob(digest: str) -> str:
+    return f"blobs/{digest.replace(':', '/')}"
+
+
 def _may_be_a_document(name: str) -> bool:
     return name.endswith(".json") or name.startswith("blobs/")
 
@@ -66,7 +112,7 @@ def _read(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return bytes(file.read())
 
 
-def check_archive(path: str, images: dict[str, dict[str, str]], references: list[str]) -> None:
+def check_archive(path: str, images: Archive, references: list[str]) -> None:
     """Reject an archive that contains none of the session's images. Raises InvalidInput."""
     if not any(reference in images or full_name(reference) in images for reference in references):
         names = ", ".join(sorted(name for name in images if "/" in name)) or ", ".join(sorted(images))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import shutil
@@ -18,8 +19,15 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import image_stream
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import (
+    ImageTransfer,
+    Load,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import ArchivedImage
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.images import take_in
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.image_names import full_name
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.images import load, take_in
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
 from ansible_collections.cluster_compute.session.tests.support.contract.modules import run
 from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, output_of, until
 from ansible_collections.cluster_compute.session.tests.support.contract.registry import having, refusing
@@ -124,7 +132,7 @@ def test_what_was_not_asked_for_is_removed_and_names_are_given_back(archive: dic
     assert image_id(engine, archive["id"]) == ""
 
 
-def test_an_archive_that_holds_less_is_told(archive: dict[str, str]) -> None:
+def test_an_archive_that_holds_less_is_told_and_removed(archive: dict[str, str], engine: Engine) -> None:
     wanted = "sha256:" + "1" * 64
     with pytest.raises(SessionError, match=f"The archive was loaded, but the engine has no {wanted[:19]}"):
         call(
@@ -133,6 +141,7 @@ def test_an_archive_that_holds_less_is_told(archive: dict[str, str]) -> None:
             transfer={"image": wanted, "reference": NAME},
             allowed=[wanted, archive["id"]],
         )
+    assert image_id(engine, NAME) == ""
 
 
 def test_what_is_no_archive_is_told(images: dict[str, str], tmp_path: Path) -> None:
@@ -280,6 +289,102 @@ def test_an_image_goes_to_the_store_of_another_engine_and_back(
         assert image_id(engine, NAME) == own.id
     finally:
         engine.remove_image(NAME)
+
+
+def loaded(engine: Engine, path: Path, image: ArchivedImage) -> str:
+    """Load a copy of an archive, as a launch does, and return the image's id in this engine."""
+    is_classic = engine.info().image_store == "docker"
+    content = "" if is_classic else image.contents[image.architecture]
+    archive = str(shutil.copy(path, path.parent / "on its way.tar"))
+    transfer = ImageTransfer(NAME, image.id, content=content)
+    return load(engine, Load(transfer, archive, (image.id, *image.contents.values()))).image or image.id
+
+
+def test_an_archive_goes_to_the_store_of_any_engine(
+    images: dict[str, str], engine: Engine, second: Engine, tmp_path: Path
+) -> None:
+    """What the controller reads in it is what engines make of it, and one archive has the same id each time."""
+    own = engine.inspect_image(BUSYBOX)
+    assert own is not None
+    path = tmp_path / "image.tar"
+    path.write_bytes(b"".join(engine.save_image(own.id)))
+    archived = read_archive(str(path))[own.id]
+    assert archived.contents == {own.architecture: own.content}
+    there = loaded(second, path, archived)
+    assert (there != own.id) == (second.info().image_store != engine.info().image_store)
+    found = second.inspect_image(NAME)
+    assert found is not None
+    assert (found.id, found.content) == (there, own.content)
+    back = tmp_path / "back.tar"
+    back.write_bytes(b"".join(second.save_image(there)))
+    assert read_archive(str(back))[own.id] == archived
+    second.remove_image(NAME)
+    assert loaded(second, path, archived) == there
+
+
+def several(folder: Path, saved: Path) -> tuple[Path, dict[str, ArchivedImage]]:
+    """Make of an archive another one that has its image for another machine as well (OCI image layout)."""
+    unpacked = folder / "several"
+    output_of("tar", "--one-top-level", f"--directory={folder}", "--extract", "--file", str(saved))
+    (folder / saved.stem).rename(unpacked)
+    (entry,) = json.loads((unpacked / "manifest.json").read_text(encoding="utf-8"))
+    blobs = unpacked / "blobs" / "sha256"
+    blobs.mkdir(parents=True, exist_ok=True)
+
+    def blob(content: bytes, kind: str) -> dict[str, Any]:
+        digest = hashlib.sha256(content).hexdigest()
+        (blobs / digest).write_bytes(content)
+        return {
+            "mediaType": f"application/vnd.oci.image.{kind}+json",
+            "digest": f"sha256:{digest}",
+            "size": len(content),
+        }
+
+    layers = []
+    for name in entry["Layers"]:
+        content = (unpacked / name).read_bytes()
+        layers.append({**blob(content, "layer"), "mediaType": "application/vnd.oci.image.layer.v1.tar"})
+    own = json.loads((unpacked / entry["Config"]).read_text(encoding="utf-8"))
+    other = {"amd64": "arm64", "arm64": "amd64"}[own["architecture"]]
+    manifests = []
+    for architecture in (own["architecture"], other):
+        configuration = blob(json.dumps({**own, "architecture": architecture}).encode(), "config.v1")
+        parts = {"schemaVersion": 2, "config": configuration, "layers": layers}
+        platform = {"architecture": architecture, "os": "linux"}
+        manifests.append({**blob(json.dumps(parts).encode(), "manifest.v1"), "platform": platform})
+    index = blob(json.dumps({"schemaVersion": 2, "manifests": manifests}).encode(), "index.v1")
+    name = {"io.containerd.image.name": f"docker.io/{NAME}", "org.opencontainers.image.ref.name": "1"}
+    top = {"schemaVersion": 2, "manifests": [{**index, "annotations": name}]}
+    (unpacked / "index.json").write_text(json.dumps(top), encoding="utf-8")
+    (unpacked / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}', encoding="utf-8")
+    configuration = json.loads((blobs / manifests[0]["digest"][7:]).read_text(encoding="utf-8"))["config"]["digest"]
+    kept = [f"blobs/{layer['digest'].replace(':', '/')}" for layer in layers]
+    entry = {"Config": f"blobs/{configuration.replace(':', '/')}", "RepoTags": [NAME], "Layers": kept}
+    (unpacked / "manifest.json").write_text(json.dumps([entry]), encoding="utf-8")
+    path = Path(shutil.make_archive(str(folder / "several"), "tar", unpacked))
+    return path, read_archive(str(path))
+
+
+def test_an_archive_for_several_machines_is_loaded_for_the_own(
+    images: dict[str, str], engine: Engine, second: Engine, tmp_path: Path
+) -> None:
+    own = engine.inspect_image(BUSYBOX)
+    assert own is not None
+    saved = tmp_path / "image.tar"
+    saved.write_bytes(b"".join(engine.save_image(own.id)))
+    path, found = several(tmp_path, saved)
+    image = found[full_name(NAME)]
+    assert image.architecture == own.architecture
+    assert image.contents[own.architecture] == own.content
+    assert set(image.contents) == {"amd64", "arm64"}
+    for loading in (engine, second):
+        there = loaded(loading, path, image)
+        try:
+            known = loading.inspect_image(NAME)
+            assert known is not None
+            assert (known.id, known.content, known.architecture) == (there, own.content, own.architecture)
+        finally:
+            loading.remove_image(NAME)
 
 
 def test_what_cannot_be_served_is_told(images: dict[str, str], engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

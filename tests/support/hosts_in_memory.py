@@ -81,6 +81,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import ArchivedImage
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import (
     LONGEST,
     parse_job_request,
@@ -538,7 +539,7 @@ class World:
     ) -> None:
         self.time, self.ids, self.forks = [1000.0], itertools.count(1), forks
         self.registry: dict[str, str] = {}
-        self.archive: dict[str, dict[str, str]] = {}
+        self.archive: dict[str, ArchivedImage] = {}
         self.hosts = {
             f"h{number}": Host(f"h{number}", number, root / f"h{number}", amount)
             for number, amount in enumerate(cpus, 1)

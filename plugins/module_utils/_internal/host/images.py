@@ -13,7 +13,7 @@ from typing import Any
 
 from ..adapters.engine import Engine, EngineError, ImageDenied
 from ..adapters.image_stream import STALL, Incoming, StreamError, end_server, identity, listen, serve_in_background
-from ..core.model.call.session_images import ImagesAnswer, Moved, Receive, WantedImage
+from ..core.model.call.session_images import ImagesAnswer, Load, Moved, Receive, WantedImage
 from ..core.rules.images import suits
 from ..core.values.errors import SessionError, is_of_host
 from ..core.values.image_names import registry_of, tag_for
@@ -98,12 +98,12 @@ def _name(engine: Engine, image: str, reference: str) -> None:
         engine.tag_image(image, *name)
 
 
-def load(engine: Engine, path: str, image: str, reference: str, allowed: Collection[str]) -> ImagesAnswer:
+def load(engine: Engine, request: Load) -> ImagesAnswer:
     """Load an archive that was copied to this host, and remove the archive.
 
-    allowed: the ids of all images in it, as the sender has read them. Raises EngineError if the archive contains
-    something else.
+    Raises EngineError if the archive contains something else than the sender has read.
     """
+    path, transfer = request.archive, request.transfer
     began = time.monotonic()
     count = 0
 
@@ -115,8 +115,9 @@ def load(engine: Engine, path: str, image: str, reference: str, allowed: Collect
                 count += len(chunk)
                 yield chunk
 
-    take_in(engine, chunks(), image, reference, allowed)
-    return ImagesAnswer(changed=True, bytes=count, seconds=round(time.monotonic() - began, 2))
+    own = take_in(engine, chunks(), transfer.image, transfer.reference, request.allowed, transfer.content)
+    image = "" if own == transfer.image else own
+    return ImagesAnswer(changed=True, bytes=count, seconds=round(time.monotonic() - began, 2), image=image)
 
 
 def receive(engine: Engine, request: Receive) -> ImagesAnswer:
@@ -153,15 +154,16 @@ def take_in(
     """Load an archive that has to contain *image*, and nothing that is not *allowed*. Return its id here.
 
     The engine computes the ids from its input, so the image with this id is the right one. content: identifies the
-    image if it has another id in this engine's store. If the archive contains anything else, that is removed, the names
-    that it took are restored, and EngineError is raised.
+    image if it has another id in this engine's store. allowed: ids and contents. If the archive contains anything else,
+    or lacks the image, what came is removed, the names that it took are restored, and EngineError is raised.
     """
     before = engine.image_names()
     loaded = engine.load_images(archive)
     after = engine.image_names()
     came = {after[name] for name in loaded if name in after}
-    alike = {known for known in came if content and (made := engine.inspect_image(known)) and made.content == content}
-    strange = sorted(came - set(allowed) - alike)
+    contents = {known: made.content for known in came if (made := engine.inspect_image(known))}
+    alike = {known for known in came if content and contents.get(known) == content}
+    strange = sorted(known for known in came - alike if not {known, contents.get(known)} & set(allowed))
     image = next(iter(alike), image)
     if strange:
         _roll_back(engine, before, after, loaded, strange)
@@ -170,7 +172,8 @@ def take_in(
             "nothing of it."
         )
     if engine.inspect_image(image) is None:
-        raise EngineError(f"The archive was loaded, but the engine has no {image[:19]}.")
+        _roll_back(engine, before, after, loaded, sorted(came))
+        raise EngineError(f"The archive was loaded, but the engine has no {image[:19]}. It was removed.")
     _name(engine, image, reference)
     return image
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import ArchivedImage
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
 
@@ -40,7 +41,7 @@ def test_an_archive_that_was_packed_again_is_read(tmp_path: Path, config: str) -
     """As ``tar -C folder -c .`` packs what an archive was unpacked to."""
     members = {f"./{config}": CONFIGURATION, "./manifest.json": manifest(config, "train:1")}
     found = read_archive(write(tmp_path / "image.tar", "w", members))
-    assert found["docker.io/library/train:1"]["id"] == IMAGE
+    assert found["docker.io/library/train:1"].id == IMAGE
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
@@ -49,7 +50,7 @@ def test_images_are_found_by_name_and_by_id(tmp_path: Path, mode: Mode, config: 
     path = write(
         tmp_path / "image.tar", mode, {config: CONFIGURATION, "manifest.json": manifest(config, "train:1", "x.y/z:2")}
     )
-    image = {"id": IMAGE, "architecture": "amd64"}
+    image = ArchivedImage(IMAGE, "amd64", {"amd64": ""})
     found = read_archive(path)
     assert found == {"docker.io/library/train:1": image, "x.y/z:2": image, IMAGE: image}
     check_archive(path, found, ["train:1", "other:1"])

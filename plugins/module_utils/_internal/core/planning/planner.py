@@ -23,15 +23,13 @@ from ..rules.access import ADMIN, Asker
 from ..rules.build import images_of
 from ..rules.capacity import allocatable_of, hosts_from_facts
 from ..rules.data import Inventory, inventory_for
-from ..rules.images import Need, needs_again
+from ..rules.images import Archive, Need, needs_again
 from ..rules.ledger import claims_of
 from ..rules.placement import Host
 from ..rules.rendezvous import name_hosts
 from ..rules.site import Settings
 from ..rules.users import check_users
 from ..values.deferred import dataclass
-
-Archive = Mapping[str, Mapping[str, str]]
 
 Decided = dict[str, Any]
 """A decision in its plain form (`model.launch_state.Decision`)."""
@@ -221,7 +219,9 @@ class Planner:
             hosts=hosts,
             fetches=[host for host in hosts if any(host in need.fetches for need in needs)],
             images=encode(needs),
-            archive=sorted({image["id"] for image in (self.archive or {}).values()}),
+            archive=sorted(
+                {known for image in (self.archive or {}).values() for known in (image.id, *image.contents.values())}
+            ),
             claims=encode({name: HostClaim(claim, allocatable[name]) for name, claim in claims_of(plan).items()}),
             name_claim=encode(Claim(session.id, session.name)),
             record=record,

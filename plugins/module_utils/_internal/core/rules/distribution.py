@@ -40,21 +40,21 @@ def next_round(needs: Sequence[Need], limit: int) -> list[ImageTransfer]:
 
 def _sender(need: Need, receiver: str, sending: Collection[str]) -> str | None:
     """Return who sends an image to a host, None if no host can now. sending: senders that are at work already."""
-    sender = next((sender for sender in need.senders(receiver) if sender not in sending), None)
-    if sender is None and CONTROLLER not in sending and _only_the_controller(need, receiver):
+    senders = need.senders(receiver)
+    if not senders and CONTROLLER not in sending and _only_the_controller(need, receiver):
         return CONTROLLER
-    return sender
+    return next((sender for sender in senders if sender not in sending), None)
 
 
 def _transfer(need: Need, sender: str, receiver: str) -> ImageTransfer:
-    image = str(need.has.get(sender) or need.wanted(receiver))
-    return ImageTransfer(need.reference, image, sender, receiver, need.content_for(sender, receiver))
+    content = need.content_for(sender, receiver)
+    return ImageTransfer(need.reference, need.id_at(sender, receiver), sender, receiver, content)
 
 
 def _only_the_controller(need: Need, receiver: str) -> bool:
     """Tell whether the controller is to send: it has the image, no host has it, and its own try has not failed yet."""
     failed = any(CONTROLLER in senders for senders in need.tried.values())
-    return need.archived and not failed and need.wanted(receiver) not in need.has.values()
+    return need.is_in_archive(receiver) and not failed and need.wanted(receiver) not in need.has.values()
 
 
 def rounds_left(needs: Sequence[Need], limit: int) -> int:

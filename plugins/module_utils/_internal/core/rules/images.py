@@ -125,17 +125,38 @@ def content_of(found: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+@dataclass(frozen=True)
+class ArchivedImage:
+    """An image that the controller has, in an archive or in its engine.
+
+    id, architecture: those it has in the engine's classic store. contents: by architecture what it contains
+    (`content_of`). The store of containerd loads it for its own machine, by an id that the archive does not show.
+    variable: the field of the request that names the source.
+    """
+
+    id: str
+    architecture: str
+    contents: Mapping[str, str]
+    variable: str = "session_image_archive"
+
+
+Archive = Mapping[str, ArchivedImage]
+"""What the controller has, by full name and by id."""
+
+
 @dataclass
 class Need:
     """One reference of a session: which image it means, and how far its hosts are.
 
     hosts: those that run it. platforms: by reachable host. ids: by platform the image, once it is known. has: by host,
     in the session or not, the image that it has by this name. digest: what to pull, ``repository@sha256:…``. asks: the
-    host that asks the registry. pulls: whether hosts that lack it may pull it. archived: whether the controller has it
-    in an archive. problems: by host the last problem. passing: the hosts among these whose problem may be gone at
-    another try. tried: by host the senders from which it tried to get the image. pull_tried: the hosts that tried to
-    pull it. contents: by host the content of the image it has, by which one store gives it to another. alike: the hosts
-    that have it by another id than `ids` has: an image's id follows from how it came to the store of containerd.
+    host that asks the registry. pulls: whether hosts that lack it may pull it. archived: its id in the controller's
+    archive, empty if that does not have it. archive_contents: by machine what it contains there; empty if that may not
+    be the pinned image, which then has to arrive by its id. problems: by host the last problem. passing: the hosts
+    among these whose problem may be gone at another try. tried: by host the senders from which it tried to get the
+    image. pull_tried: the hosts that tried to pull it. contents: by host the content of the image it has, by which one
+    store gives it to another. alike: the hosts that have it by another id than `ids` has: an image's id follows from
+    how it came to the store of containerd.
     """
 
     reference: str
@@ -147,7 +168,8 @@ class Need:
     digest: str | None = None
     asks: str | None = None
     pulls: bool = False
-    archived: bool = False
+    archived: str = ""
+    archive_contents: dict[str, str] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     passing: list[str] = field(default_factory=list)
     tried: dict[str, list[str]] = field(default_factory=dict)
@@ -205,9 +227,17 @@ class Need:
             and self._machine(sender) == self._machine(host)
         )
 
+    def is_in_archive(self, host: str) -> bool:
+        """Tell whether the controller's archive has what *host* lacks."""
+        if self._store(host) == CLASSIC_STORE:
+            return bool(self.archived) and self.wanted(host) == self.archived
+        return self._machine(host) in self.archive_contents
+
     def content_for(self, sender: str, host: str) -> str:
         """Return the content by which *host* recognizes what *sender* gives it; empty if the id does."""
-        if sender == CONTROLLER or (self.has[sender] == self.wanted(host) and self._store(sender) == self._store(host)):
+        if sender == CONTROLLER:
+            return "" if self._store(host) == CLASSIC_STORE else self.archive_contents.get(self._machine(host), "")
+        if self.has[sender] == self.wanted(host) and self._store(sender) == self._store(host):
             return ""
         return self.contents.get(sender, "")
 
@@ -272,8 +302,15 @@ class Need:
             self._failed(host, why, True)
             self.tried.setdefault(host, []).append(sender)
             return
-        self.contents[host] = self.contents.get(sender, "")
-        self._hold(host, image or self.has.get(sender) or str(self.wanted(host)))
+        by_controller = sender == CONTROLLER
+        self.contents[host] = (
+            self.archive_contents.get(self._machine(host), "") if by_controller else self.contents.get(sender, "")
+        )
+        self._hold(host, image or self.id_at(sender, host))
+
+    def id_at(self, sender: str, host: str) -> str:
+        """Return the id of what *sender* gives to *host*, as the sender has it."""
+        return self.has.get(sender) or self.wanted(host) or self.archived
 
     def _hold(self, host: str, image: str) -> None:
         """Note that *host* has it, by the id that its store gives it."""
@@ -350,13 +387,13 @@ def needs_of(
     used: Mapping[str, Sequence[str]],
     facts: Facts,
     policy: str,
-    archive: Mapping[str, Mapping[str, str]] | None = None,
+    archive: Archive | None = None,
 ) -> list[Need]:
     """Return what a new session needs, one entry per reference.
 
     used: for each reference the hosts that are to run it. facts: of every reachable host, in the order of the
-    inventory. archive: the content of the controller's archive, ``id`` and ``architecture`` by full name and by id.
-    Raises InvalidInput if an image is for another machine, or if hosts have different ones by the same name.
+    inventory. archive: what the controller's archive has. Raises InvalidInput if an image is for another machine, or if
+    hosts have different ones by the same name.
     """
     problems: list[Problem] = []
     needs = []
@@ -370,9 +407,7 @@ def needs_of(
     return needs
 
 
-def _need(
-    reference: str, hosts: Sequence[str], facts: Facts, policy: str, archive: Mapping[str, Mapping[str, str]]
-) -> Need:
+def _need(reference: str, hosts: Sequence[str], facts: Facts, policy: str, archive: Archive) -> Need:
     images = {host: host_facts.images.get(reference) for host, host_facts in facts.items()}
     need = Need(
         reference=reference,
@@ -382,7 +417,7 @@ def _need(
         has={host: image.id for host, image in images.items() if image is not None},
         contents={host: image.content for host, image in images.items() if image is not None},
     )
-    archived = archive.get(reference if is_image_id(reference) else full_name(reference))
+    archived = _named_in(archive, reference)
     if archived is not None:
         _take_from_archive(need, archived)
         return need
@@ -439,26 +474,27 @@ def suits(architecture: str, machine: str) -> bool:
     return not machine or architecture in (machine, MACHINES.get(machine), _OLDER.get(machine))
 
 
-def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:
+def _named_in(archive: Archive, reference: str) -> ArchivedImage | None:
+    return archive.get(reference if is_image_id(reference) else full_name(reference))
+
+
+def _take_from_archive(need: Need, archived: ArchivedImage) -> None:
     """Use the image of the archive, even if hosts have another one by that name."""
-    variable = archived.get("variable", "session_image_archive")
     for host in need.hosts:
-        store, _slash, machine = need.platforms[host].partition("/")
-        if store != CLASSIC_STORE:
-            raise InvalidInput.single(
-                variable,
-                need.reference,
-                f"The engine of {host} keeps images in the store of containerd, where they have other ids than in an "
-                "archive. Load the archive there by hand, or use a registry.",
-            )
-        if machine and archived["architecture"] != machine:
-            raise InvalidInput.single(
-                variable,
-                need.reference,
-                f"In the archive it is for {archived['architecture']}, and {host} is {machine}.",
-            )
-        need.ids[need.platforms[host]] = archived["id"]
-    need.archived = True
+        is_classic, machine = need._store(host) == CLASSIC_STORE, need._machine(host)
+        known = [archived.architecture] if is_classic else list(archived.contents)
+        if machine and machine not in known:
+            why = f"In the archive it is for {', '.join(known)}, and {host} is {machine}."
+            if machine in archived.contents:
+                why += " It is there for several machines, which only the store of containerd can load."
+            raise InvalidInput.single(archived.variable, need.reference, why)
+        if is_classic:
+            need.ids[need.platforms[host]] = archived.id
+    need.archived, need.archive_contents = archived.id, dict(archived.contents)
+    for host, image in need.has.items():
+        content = need.content_for(CONTROLLER, host)
+        if content and content == need.contents[host]:
+            need._hold(host, image)
 
 
 def _check_platforms(need: Need, images: Mapping[str, ImageFacts | None]) -> None:
@@ -499,13 +535,12 @@ def needs_again(
     facts: Facts,
     policy: str,
     pinned: Mapping[str, PinnedImage],
-    archive: Mapping[str, Mapping[str, str]] | None = None,
+    archive: Archive | None = None,
 ) -> list[Need]:
     """Return what an existing session needs: the images that its plan has *pinned*, whatever their names mean now.
 
     The other arguments are those of `needs_of`.
     """
-    archived = {entry["id"] for entry in (archive or {}).values()}
     needs = []
     for reference, hosts in sorted(used.items()):
         kept = pinned[reference]
@@ -519,9 +554,9 @@ def needs_again(
         )
         ids = {host: image for host, image in kept.ids.items() if image is not None and host in need.platforms}
         need.ids = {need.platforms[host]: image for host, image in ids.items()}
-        need.archived = not archived.isdisjoint(ids.values())
         _find_by_id(need, facts, ids)
         _find_by_name(need, facts)
+        _find_in_archive(need, archive or {})
         needs.append(need)
     return needs
 
@@ -552,6 +587,25 @@ def _find_by_name(need: Need, facts: Facts) -> None:
     for host, image_id in need.has.items():
         found = facts[host].images.get(image_id) or known[host]
         need.contents[host] = found.content if found is not None else ""
+
+
+def _find_in_archive(need: Need, archive: Archive) -> None:
+    """Note whether the controller's archive has a pinned image: by its id, else by its name and its content."""
+    by_id = next((image for image in archive.values() if image.id in need.ids.values()), None)
+    if by_id is not None:
+        need.archived, need.archive_contents = by_id.id, dict(by_id.contents)
+        return
+    named = _named_in(archive, need.reference)
+    if named is None:
+        return
+    for host in need.hosts:
+        machine = need._machine(host)
+        if need._store(host) == CLASSIC_STORE or machine not in named.contents:
+            continue
+        known = {need.contents[other] for other in need.has if need._machine(other) == machine} - {""}
+        if not known or named.contents[machine] in known:
+            need.archived = named.id
+            need.archive_contents[machine] = named.contents[machine] if known else ""
 
 
 def _pinned_contents(need: Need, facts: Facts, known: Iterable[ImageFacts | None]) -> set[str]:

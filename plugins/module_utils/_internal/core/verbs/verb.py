@@ -18,8 +18,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from ..cluster.host_names import renamed
 from ..model.calls import Call
 from ..model.decode import encode
+from ..model.request import Request
 from ..model.verb_state import Plain, StepCall
 from ..rules.access import ADMIN, Asker
+from ..rules.images import Archive
 from ..rules.scope import EVERYTHING, Scope
 from ..values.deferred import dataclass
 
@@ -76,7 +78,7 @@ class Outside:
     check_mode: bool = False
     inventory: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     site: Mapping[str, Any] = field(default_factory=dict)
-    read_archive: Callable[[Any], Mapping[str, Mapping[str, str]]] = lambda _request: {}
+    read_archive: Callable[[Request], Archive] = lambda _request: {}
     run: str = ""
     has_ended: Callable[[str], bool] = lambda _lease_owner: False
     asker: Asker = ADMIN

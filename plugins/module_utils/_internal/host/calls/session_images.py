@@ -56,8 +56,7 @@ def _loaded(request: Load, check_mode: bool) -> ImagesAnswer:
     engine = _engine()
     if check_mode:
         return ImagesAnswer(changed=True, bytes=0, seconds=0.0)
-    transfer = request.transfer
-    return images.load(engine, request.archive, transfer.image, transfer.reference, request.allowed)
+    return images.load(engine, request)
 
 
 def _serving(request: Serve, check_mode: bool) -> ImagesAnswer:

@@ -34,7 +34,7 @@ def need(have: int, lack: int, name: str = "a:1", archived: bool = False, source
         platforms=dict.fromkeys(lacking + having, "docker/amd64"),
         ids={"docker/amd64": IMAGE},
         has=dict.fromkeys(having, IMAGE),
-        archived=archived,
+        archived=IMAGE if archived else "",
     )
 
 

@@ -15,6 +15,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     next_round,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import (
+    CONTROLLER,
+    ArchivedImage,
     Need,
     content_of,
     needs_again,
@@ -280,15 +282,82 @@ def test_machines_share_an_image_by_its_digest_only() -> None:
 
 def test_an_archive_says_what_the_image_is() -> None:
     facts = {"h1": host(TWO), "h2": host(), "h3": host(ONE)}
-    archive = {"registry.example/train:1": {"id": ONE, "architecture": "amd64"}}
+    archive = {"registry.example/train:1": archived(amd64="layers")}
     (need,) = needs_of({NAME: ["h1", "h2"]}, typed(facts), MISSING, archive)
-    assert (need.archived, need.asks, need.lacking) == (True, None, ["h1", "h2"])
+    assert (need.archived, need.asks, need.lacking) == (ONE, None, ["h1", "h2"])
     assert need.senders("h1") == ["h3"]
-    archive["registry.example/train:1"]["architecture"] = "arm64"
-    with pytest.raises(InvalidInput, match="arm64, and h1 is amd64"):
+    archive["registry.example/train:1"] = archived(arm64="layers", amd64="others")
+    with pytest.raises(InvalidInput, match=r"for arm64, and h1 is amd64\. It is there for several machines"):
         needs_of({NAME: ["h1"]}, typed(facts), MISSING, archive)
-    with pytest.raises(InvalidInput, match="store of containerd"):
-        needs_of({NAME: ["h1"]}, typed({"h1": host(image_store="containerd")}), MISSING, archive)
+    archive["registry.example/train:1"] = archived(arm64="layers")
+    for store in ("docker", "containerd"):
+        with pytest.raises(InvalidInput, match=r"for arm64, and h1 is amd64\.$"):
+            needs_of({NAME: ["h1"]}, typed({"h1": host(image_store=store)}), MISSING, archive)
+
+
+def archived(**contents: str) -> ArchivedImage:
+    """Return an image of an archive, of which the classic store loads what is for the first machine."""
+    return ArchivedImage(ONE, next(iter(contents)), contents)
+
+
+def test_an_archive_goes_to_any_store_and_contents_tell_who_has_it() -> None:
+    archive = {full_name(NAME): archived(amd64="layers", arm64="others")}
+    facts = {
+        "h1": host(image_store="containerd"),
+        "h2": stored(THREE, "containerd", content="layers"),
+        "h3": stored(TWO, "containerd", content="an older one"),
+        "h4": host(),
+    }
+    (need,) = needs_of({NAME: ["h1", "h3", "h4"]}, typed(facts), MISSING, archive)
+    assert need.lacking == ["h1", "h3", "h4"]
+    assert (need.senders("h1"), need.senders("h3"), need.senders("h4")) == (["h2"], ["h2"], ["h2"])
+    del facts["h2"]
+    (need,) = needs_of({NAME: ["h1", "h3", "h4"]}, typed(facts), MISSING, archive)
+    assert all(need.senders(name) == [] and need.is_in_archive(name) for name in facts)
+    assert (need.content_for(CONTROLLER, "h1"), need.content_for(CONTROLLER, "h4")) == ("layers", "")
+    assert need.id_at(CONTROLLER, "h1") == ONE
+    need.arrived("h1", CONTROLLER, "", THREE)
+    assert (need.senders("h3"), need.senders("h4"), need.content_for("h1", "h4")) == (["h1"], ["h1"], "layers")
+    need.arrived("h4", "h1", "", ONE)
+    need.arrived("h3", "h1", "")
+    assert need.lacking == []
+    assert need.pinned().ids == {"h1": THREE, "h3": THREE, "h4": ONE}
+    # In check mode nothing arrives, and there is no id of it.
+    (dry,) = needs_of({NAME: ["h1"]}, typed(facts), MISSING, archive)
+    dry.arrived("h1", CONTROLLER, "")
+    assert dry.lacking == []
+
+
+def test_an_image_of_several_machines_goes_to_those_of_the_store_of_containerd() -> None:
+    archive = {full_name(NAME): archived(amd64="layers", arm64="others")}
+    facts = {"h1": host(image_store="containerd", architecture="aarch64"), "h2": host(image_store="containerd")}
+    (need,) = needs_of({NAME: ["h1", "h2"]}, typed(facts), MISSING, archive)
+    assert [need.content_for(CONTROLLER, name) for name in facts] == ["others", "layers"]
+
+
+def test_a_pinned_image_comes_from_an_archive_by_its_id_or_as_it_is_known() -> None:
+    new, old = {full_name(NAME): archived(amd64="layers")}, {full_name(NAME): archived(amd64="an older one")}
+    pinned = {NAME: PinnedImage(None, {"h1": THREE, "h2": THREE})}
+
+    def found(archive: dict[str, ArchivedImage], *, has: bool) -> Need:
+        facts = {"h1": host(image_store="containerd"), "h2": host(image_store="containerd")}
+        if has:
+            facts["h2"] = stored(THREE, "containerd", content="layers")
+        (need,) = needs_again({NAME: ["h1", "h2"]}, typed(facts), MISSING, pinned, archive)
+        return need
+
+    assert (found(new, has=True).archived, found(old, has=True).archived) == (ONE, "")
+    # Nobody knows what the pinned image contained: the id of what arrives tells.
+    for archive in (new, old):
+        need = found(archive, has=False)
+        assert need.is_in_archive("h1")
+        assert (need.content_for(CONTROLLER, "h1"), need.id_at(CONTROLLER, "h1")) == ("", THREE)
+    # In the classic store the id tells beforehand.
+    facts = {"h1": host(), "h2": host()}
+    for image, is_there in ((ONE, True), (TWO, False)):
+        own = {NAME: PinnedImage(None, {"h1": image, "h2": image})}
+        (need,) = needs_again({NAME: ["h1", "h2"]}, typed(facts), MISSING, own, new)
+        assert need.is_in_archive("h1") == is_there
 
 
 def test_a_session_that_exists_keeps_its_image() -> None:

@@ -18,6 +18,10 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.image_stream import WAIT
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import (
+    ArchivedImage,
+    content_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.image_names import full_name
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs import repair
@@ -50,8 +54,9 @@ class Group(World):
         self.give("h2", "tool:2")
         root.mkdir(exist_ok=True)
         (root / "images.tar").write_text(digest_of("boxed"), encoding="ascii")
-        boxed = {"id": digest_of("boxed"), "architecture": "amd64"}
-        self.archive = {full_name("boxed:1"): boxed, boxed["id"]: boxed}
+        layers = {"Architecture": "amd64", "RootFS": {"Layers": [digest_of("boxed")]}}
+        boxed = ArchivedImage(digest_of("boxed"), "amd64", {"amd64": content_of(layers)})
+        self.archive = {full_name("boxed:1"): boxed, boxed.id: boxed}
 
     def publish(self, name: str) -> None:
         """Let a registry have a new image by this name."""
@@ -289,23 +294,26 @@ def test_a_launch_that_is_stopped_while_images_come_is_taken_up_by_the_next(
     assert stop > {"demo": 14, "tool:2": 18, "boxed:1": 18}[image]
 
 
-@pytest.mark.parametrize("policy", ["missing", "never"])
+@pytest.mark.parametrize(("image", "policy"), [("own:1", "missing"), ("own:1", "never"), ("boxed:1", "missing")])
 @pytest.mark.parametrize("stores", list(itertools.product(["docker", "containerd"], repeat=3)))
-def test_hosts_of_any_stores_give_each_other_what_one_of_them_has_and_ask_no_registry(
-    make: Callable[..., Group], monkeypatch: pytest.MonkeyPatch, stores: tuple[str, ...], policy: str
+def test_hosts_of_any_stores_give_each_other_what_one_has_and_ask_no_registry(
+    make: Callable[..., Group], monkeypatch: pytest.MonkeyPatch, stores: tuple[str, ...], image: str, policy: str
 ) -> None:
+    """One of the hosts has it, or the controller."""
+
     def ask(_host: Images, name: str, _login: object) -> str:
         raise AssertionError(f"a registry is asked for {name}")
 
     monkeypatch.setattr(Images, "resolve_image", ask)
     monkeypatch.setattr(Images, "pull_image", ask)
     group = make(stores=stores)
-    group.give("h1", "own:1")
-    first = wanted(image="own:1", size=3, image_pull=policy)
+    if image == "own:1":
+        group.give("h1", image)
+    first = wanted(image=image, size=3, image_pull=policy)
     assert group.launch(first)["outcome"]["status"] == RUNNING
     group.check_images()
     # By that name each host has it by an id of its own now, and all have the same image.
-    assert group.launch(wanted("birch", "own:1", size=3, image_pull=policy))["outcome"]["status"] == RUNNING
+    assert group.launch(wanted("birch", image, size=3, image_pull=policy))["outcome"]["status"] == RUNNING
     group.check_images()
     # After the loss of image and replicas the launch brings it back.
     lost = group.hosts["h2"]
