@@ -13,8 +13,8 @@ description:
   - Creates a directory on the host with the distribution's OpenSSH - server, C(ssh), C(scp) and C(sftp) - and its
     loader, libraries and licences. The files are relocated to the path at which replicas see them, so images do not
     need to contain OpenSSH.
-  - If the server is not installed on the host, its files are taken from the distribution's package without installing
-    it.
+  - If the server is not installed on a host of Debian's family, its files are taken from the distribution's package
+    without installing it.
   - The role C(prepare_hosts) runs it. Run that role again after an update of OpenSSH or one of its libraries, to update
     the directory.
 author: The cluster_compute.session authors (@cluster-compute)
@@ -22,7 +22,7 @@ extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.private
 requirements:
-  - dpkg, apt
+  - dpkg and apt, or rpm, or pacman
   - patchelf
 """
 

@@ -252,3 +252,20 @@ def test_wrong_variables_are_named_before_any_host_is_touched() -> None:
     assert "preflight_matrix_seconds is 100: It must be a whole number from 1 to 60." in run.failures
     assert "preflight_disk_free is 'much'" in run.failures
     assert not run.of("Examine every host")
+
+
+def test_a_host_of_another_distribution_is_prepared_without_its_packages(untouched_lab: Snapshot) -> None:
+    limit, without, before = ("--limit", "n3"), {"prepare_hosts_install": False}, snapshot()
+    script("n3", 'printf \'NAME="Void"\\nID="void"\\n\' >/run/void; mount --bind /run/void /etc/os-release')
+    try:
+        rejected = play("prepare_hosts", {}, *limit)
+        assert rejected.code != 0
+        assert "n3 runs Void, whose packages this role does not know. Install dockerd, docker, ip," in rejected.failures
+        assert play("prepare_hosts", without, *limit).ok().changed_hosts == set()
+        script("n3", "mv /usr/bin/patchelf /usr/bin/patchelf-aside")
+        lacking = play("prepare_hosts", without, *limit)
+        assert lacking.code != 0
+        assert "n3 lacks patchelf. Install this there, or set prepare_hosts_install to true." in lacking.failures
+    finally:
+        script("n3", "umount /etc/os-release; rm /run/void; mv /usr/bin/patchelf-aside /usr/bin/patchelf || true")
+    assert differences(before, snapshot()) == []

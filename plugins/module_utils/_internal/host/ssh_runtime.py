@@ -6,9 +6,9 @@
 
 The programs are the host's own. Each has the paths of its loader and libraries inside a replica, where the directory is
 mounted (`RUNTIME` in the core), so an image does not need these libraries. patchelf(1) sets the interpreter and a run
-path of the old kind (DT_RPATH, ld.so(8)), which takes precedence over an image's LD_LIBRARY_PATH. If the host does not
-have the server, it is taken from the distribution's package without installing it, because an installed server would
-start at the next boot.
+path of the old kind (DT_RPATH, ld.so(8)), which takes precedence over an image's LD_LIBRARY_PATH. If a host of Debian's
+family does not have the server, it is taken from the distribution's package without installing it, because an installed
+server would start at the next boot.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ..core.values.errors import SessionError
 from ..core.values.places import DIRECTORY, LAUNCHERS, RUNTIME, RUNTIME_MANIFEST, RUNTIME_ON_HOST, SERVER_PARTS, SHELL
 from ..replica import session_run
 from . import runtime_proof
+from .package_manager import SECONDS, BuildFailed, package_manager
 from .steps import Change
 
 FORM = "3"
@@ -46,10 +47,9 @@ PROGRAMS = {
     "ssh": "/usr/bin/ssh",
     "sshd": "/usr/sbin/sshd",
 }
-PARTS = {name: f"/usr/lib/openssh/{name}" for name in map(os.path.basename, SERVER_PARTS.values())}
-PACKAGES = ("openssh-client", "openssh-server")
-SECONDS = 300.0
-"""Seconds to wait for another apt-get to end."""
+_FOLDERS = ("/usr/lib/openssh", "/usr/libexec/openssh", "/usr/libexec/ssh", "/usr/lib/ssh")
+"""Where Debian's family, Red Hat's, SUSE and Arch have the parts of the server."""
+PARTS = {name: [f"{folder}/{name}" for folder in _FOLDERS] for name in map(os.path.basename, SERVER_PARTS.values())}
 
 SESSION_RUN = "session_run"
 _RUNS = (
@@ -163,10 +163,6 @@ _SCRIPTS = {
 _LIBRARY = re.compile(r"^\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$|^\s*(\S+) => not found$", re.MULTILINE)
 
 
-class BuildFailed(SessionError):
-    """The runtime cannot be built. The message is a full sentence."""
-
-
 def install(check_mode: bool = False, path: str = RUNTIME_ON_HOST) -> Change:
     """Build the runtime at *path* from the current OpenSSH of the distribution. Raises BuildFailed.
 
@@ -174,6 +170,13 @@ def install(check_mode: bool = False, path: str = RUNTIME_ON_HOST) -> Change:
     """
     target = Path(path)
     before = _read_manifest(target)
+    try:
+        package_manager()
+    except BuildFailed:
+        if not is_of_this_release(path):
+            raise
+        runtime_proof.prove(target)  # it was copied from another host
+        return Change(False, before, before)
     with _sources() as root:
         files = _closure(root)
         after = _manifest(files)
@@ -198,25 +201,19 @@ def _sources() -> Iterator[str]:
         yield ""
         return
     with tempfile.TemporaryDirectory(prefix="cluster-compute-ssh-") as folder:
-        archives = os.path.join(folder, "archives")
-        os.makedirs(os.path.join(archives, "partial"))
-        options = ("-o", f"Dir::Cache::archives={archives}", "-o", f"DPkg::Lock::Timeout={SECONDS:.0f}")
-        _run("apt-get", "--yes", "--download-only", "--no-install-recommends", *options, "install", *PACKAGES)
-        root = os.path.join(folder, "root")
-        for archive in sorted(Path(archives).glob("*.deb")):
-            _run("dpkg-deb", "--extract", str(archive), root)
-        yield root
+        yield package_manager().unpack(folder)
 
 
 def _closure(root: str) -> dict[str, str]:
     """Return the files of the runtime: name in it to current path."""
     files = {}
-    for name, source in {**PROGRAMS, **PARTS}.items():
-        found = _first(f"{root}{source}", source)
+    for name, sources in {**{name: [source] for name, source in PROGRAMS.items()}, **PARTS}.items():
+        found = _first(*(path for source in sources for path in (f"{root}{source}", source)))
         if found is not None:
             files[f"libexec/{name}"] = found
         elif name in PROGRAMS:
-            raise BuildFailed(f"The program {source} is not on this host and in none of {', '.join(PACKAGES)}.")
+            packages = ", ".join(package_manager().openssh)
+            raise BuildFailed(f"The program {sources[0]} is not on this host. Install the packages {packages}.")
     files.update(_modules())
     return {**files, **_libraries(root, [source for source in files.values() if not source.endswith(".py")])}
 
@@ -304,8 +301,10 @@ def is_of_this_release(path: str = RUNTIME_ON_HOST) -> bool:
 def _build(target: Path, root: str, files: dict[str, str], manifest: str) -> None:
     _make_folder(target.parent)
     made = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    loader = next(name for name in files if re.fullmatch(r"lib/ld-?linux.*|lib/ld64.*", name))
+    loader = next((name for name in files if re.fullmatch(r"lib/ld-?linux.*|lib/ld64.*", name)), None)
     try:
+        if loader is None:
+            raise BuildFailed("The programs of this host are not made for glibc, as those of Alpine are not.")
         for name, source in files.items():
             _copy(source, made / name)
         for name, text in _SCRIPTS.items():
@@ -386,41 +385,14 @@ def _copy(source: str, target: Path) -> None:
 
 
 def _keep_licences(folder: Path, root: str, sources: Iterable[str]) -> None:
-    """Store the copyright files of the packages next to the files (Debian Policy 12.5)."""
-    packages = set(PACKAGES) if root else set()
-    own = [source for source in sources if not root or not source.startswith(f"{root}/")]
-    known = _packages_by_path(own)
-    packages.update(known.get(source) or _package_of(source) for source in own)
+    """Store the licences of the packages next to the files."""
+    manager = package_manager()
+    packages = {path.parent.name for path in Path(root).glob("usr/share/doc/*/copyright")} if root else set()
+    packages.update(manager.openssh if root else ())
+    packages.update(manager.owners(file for file in sources if not root or not file.startswith(f"{root}/")).values())
+    _make_folder(folder)
     for package in sorted(packages):
-        found = _first(f"{root}/usr/share/doc/{package}/copyright", f"/usr/share/doc/{package}/copyright")
-        if found is None:
-            raise BuildFailed(f"The licence of {package} is missing on this host: /usr/share/doc/{package}/copyright.")
-        _make_folder(folder)
-        shutil.copyfile(found, folder / package)
-    for unpacked in Path(root).glob("usr/share/doc/*/copyright") if root else ():
-        shutil.copyfile(unpacked, folder / unpacked.parent.name)
-
-
-def _packages_by_path(paths: list[str]) -> dict[str, str]:
-    """Return the packages of those files that a package owns under exactly these names."""
-    lines = [line.partition(": ") for line in _owned(*paths)]
-    return {path: owners.split(",")[0].split(":")[0] for owners, _colon, path in lines}
-
-
-def _package_of(path: str) -> str:
-    """Return the package of a file, which may have the file under its name before the /usr merge."""
-    for name in (path, path.removeprefix("/usr"), f"/usr{path}", os.path.realpath(path)):
-        owners = [line.partition(":")[0] for line in _owned(name)]
-        if owners:
-            return owners[0]
-    raise BuildFailed(f"No package of this host owns {path}, so its licence is not known.")
-
-
-def _owned(*paths: str) -> list[str]:
-    """Return the output of dpkg(1) for files, one line for each that a package owns."""
-    command = ["dpkg", "--search", *paths]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # pylint: disable=ansible-bad-function
-    return [line for line in done.stdout.splitlines() if not line.startswith("diversion by ")]
+        (folder / package).write_bytes(manager.licence(package, root))
 
 
 def _run(*command: str, environment: dict[str, str] | None = None) -> str:

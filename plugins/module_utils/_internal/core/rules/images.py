@@ -141,7 +141,7 @@ class ArchivedImage:
 
 
 Archive = Mapping[str, ArchivedImage]
-"""What the controller has, by full name and by id."""
+"""Images of the controller by full name and by id."""
 
 
 @dataclass

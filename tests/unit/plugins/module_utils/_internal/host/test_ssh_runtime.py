@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.logins import UNREAD
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import LAUNCHERS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import ssh_runtime
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import (
+    runtime_proof,
+    ssh_runtime,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.package_manager import (
+    BuildFailed,
+    Dpkg,
+    PackageManager,
+    Rpm,
+)
 
 MODERN = """\
 \tlinux-vdso.so.1 (0x00007f92aa82a000)
@@ -82,7 +91,7 @@ def test_what_session_run_loads_late_is_in_the_runtime(where: str, monkeypatch: 
 def test_a_runtime_is_not_built_of_what_session_run_fails_with(monkeypatch: pytest.MonkeyPatch) -> None:
     source = ssh_runtime._source_of_session_run()
     monkeypatch.setattr(ssh_runtime, "_source_of_session_run", lambda: f"{source}\nimport no_such_module\n")
-    with pytest.raises(ssh_runtime.BuildFailed, match="No module named 'no_such_module'"):
+    with pytest.raises(BuildFailed, match="No module named 'no_such_module'"):
         ssh_runtime._modules()
 
 
@@ -172,16 +181,14 @@ def test_licences_of_all_packages_are_kept_beside_the_programs(
 ) -> None:
     """Of what was unpacked too; the host has the others."""
     root = tmp_path / "root"
-    for package in (*ssh_runtime.PACKAGES, "libunpacked"):
+    for package in (*Dpkg.openssh, "libunpacked", "libhost"):
         make(root / "usr/share/doc" / package, "copyright")
-    monkeypatch.setattr(ssh_runtime, "_packages_by_path", lambda paths: dict.fromkeys(paths, "libhost"))
+    monkeypatch.setattr(Dpkg, "owners", lambda _self, paths: dict.fromkeys(paths, "libhost"))
+    monkeypatch.setattr(ssh_runtime, "package_manager", Dpkg)
     sources = [f"{root}/usr/bin/ssh", "/lib/libhost.so"]
-    with pytest.raises(ssh_runtime.BuildFailed, match="licence of libhost is missing"):
-        ssh_runtime._keep_licences(tmp_path / "licences", str(root), sources)
-    make(root / "usr/share/doc/libhost", "copyright")
     ssh_runtime._keep_licences(tmp_path / "licences", str(root), sources)
     kept = {path.name: path.read_text() for path in (tmp_path / "licences").iterdir()}
-    assert kept == {name: f"{name} copyright" for name in (*ssh_runtime.PACKAGES, "libunpacked", "libhost")}
+    assert kept == {name: f"{name} copyright" for name in (*Dpkg.openssh, "libunpacked", "libhost")}
     assert (tmp_path / "licences").stat().st_mode & 0o7777 == 0o755
 
 
@@ -189,12 +196,38 @@ def test_a_runtime_has_every_program_and_what_else_there_is(tmp_path: Path, monk
     """Newer releases of OpenSSH have more parts; unpacked files come before those of the host."""
     programs = {"sshd": "/nowhere/sshd", "ssh": "/nowhere/ssh"}
     monkeypatch.setattr(ssh_runtime, "PROGRAMS", programs)
-    monkeypatch.setattr(ssh_runtime, "PARTS", {"sshd-session": "/nowhere/sshd-session"})
+    parts = {"sshd-session": ["/nowhere/sshd-session"], "sshd-auth": ["/nowhere/a/sshd-auth", "/nowhere/b/sshd-auth"]}
+    monkeypatch.setattr(ssh_runtime, "PARTS", parts)
+    monkeypatch.setattr(ssh_runtime, "package_manager", Rpm)
     monkeypatch.setattr(ssh_runtime, "_modules", dict)
     monkeypatch.setattr(ssh_runtime, "_libraries", lambda _root, files: {f"lib/{len(list(files))}": "x"})
     make(tmp_path / "nowhere", "sshd")
-    with pytest.raises(ssh_runtime.BuildFailed, match="The program /nowhere/ssh is not on this host"):
+    missing = (
+        "The program /nowhere/ssh is not on this host. Install the packages openssh-clients, openssh-server, dash."
+    )
+    with pytest.raises(BuildFailed, match=missing):
         ssh_runtime._closure(str(tmp_path))
-    make(tmp_path / "nowhere", "ssh")
+    make(tmp_path / "nowhere", "ssh", "b/sshd-auth")
     files = {f"libexec/{name}": f"{tmp_path}{path}" for name, path in programs.items()}
-    assert ssh_runtime._closure(str(tmp_path)) == {**files, "lib/2": "x"}
+    files["libexec/sshd-auth"] = f"{tmp_path}/nowhere/b/sshd-auth"
+    assert ssh_runtime._closure(str(tmp_path)) == {**files, "lib/3": "x"}
+
+
+def test_a_runtime_that_was_copied_is_taken_where_none_can_be_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one of this release, and only if it works."""
+
+    def none() -> PackageManager:
+        raise BuildFailed("This host has no package manager.")
+
+    proven: list[Path] = []
+    monkeypatch.setattr(ssh_runtime, "package_manager", none)
+    monkeypatch.setattr(runtime_proof, "prove", proven.append)
+    for lines in ([], ["form 0", "scripts 0"]):
+        (tmp_path / "manifest").write_text("\n".join(lines), encoding="utf-8")
+        with pytest.raises(BuildFailed, match="no package manager"):
+            ssh_runtime.install(path=str(tmp_path))
+    (tmp_path / "manifest").write_text("\n".join(ssh_runtime._of_this_release()), encoding="utf-8")
+    assert ssh_runtime.install(path=str(tmp_path)).changed is False
+    assert proven == [tmp_path]
