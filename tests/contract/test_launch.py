@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall, selinux
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import RUNTIME as ENTRY
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_api import Api
@@ -816,6 +816,20 @@ def test_deepspeed_s_launcher_finds_all_replicas(
     session.remove()
     host.launch(size=2, image=link, mounts=[{**mounts[0], "target": "/data"}])
     assert not any(shared.iterdir())
+
+
+def test_on_a_host_with_selinux_replicas_may_read_their_own_files_and_shared_folders_stay_as_they_are(
+    host: Host, shared: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Such a kernel is not here; it has the labels that this one stores."""
+    monkeypatch.setattr(selinux, "ENABLED", tmp_path)
+    (shared / "data").touch()
+    session = host.launch(size=2, mounts=[{"source": str(shared), "target": "/data"}])
+    own = [session.files.hosts_file("main1"), session.files.replica("main1")]
+    for path in (*own, *own[1].rglob("*")):
+        assert os.getxattr(path, selinux.ATTRIBUTE, follow_symlinks=False) == selinux.LABEL, path
+    for path in (shared, shared / "data", session.files.replicas, host.state.root):
+        assert selinux.ATTRIBUTE not in os.listxattr(path), path
 
 
 @pytest.mark.both_engines

@@ -18,6 +18,7 @@ from ...adapters import engine as docker_engine
 from ...adapters import engine_objects
 from ...adapters.engine import RUNTIME, Engine, EngineError, MountRequest
 from ...adapters.engine_objects import Container
+from ...adapters.selinux import share_with_containers
 from ...core.model.decode import encode
 from ...core.model.plan import Plan, Replica
 from ...core.model.record import PREPARING, PublicKeys
@@ -38,6 +39,8 @@ from .networks import attachments, has_entry, put_in_order
 from .ssh import Login, image_user, key_files, login_of, places_in_image, search_path, server_steps, start_server
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..output import LogArchive
 
 MOUNT = places.DIRECTORY
@@ -332,6 +335,7 @@ def _refuse_other_groups(context: Context, container: str, replica: Replica) -> 
 
 def _start_container(context: Context, container: str, replica: Replica) -> None:
     _refuse_other_groups(context, container, replica)
+    share_with_containers([context.directory.replica(replica.name), *_own_hosts_file(context, replica)])
     try:
         context.engine.start_container(container)
     except EngineError as error:
@@ -433,8 +437,7 @@ def _record_label(context: Context, replica: Replica) -> dict[str, str]:
 def _mounts(context: Context, replica: Replica) -> list[MountRequest]:
     folder = context.directory.replica(replica.name)
     mounts = [MountRequest(str(folder), MOUNT, read_only=True)]
-    if context.network is not None:
-        mounts.append(MountRequest(str(context.directory.hosts_file(replica.name)), "/etc/hosts", read_only=False))
+    mounts += [MountRequest(str(path), "/etc/hosts", read_only=False) for path in _own_hosts_file(context, replica)]
     if context.has_ssh:
         mounts += [
             MountRequest(str(folder / "ssh/ssh_config"), places.SSH_CLIENT_FRAGMENT, read_only=True),
@@ -446,6 +449,11 @@ def _mounts(context: Context, replica: Replica) -> list[MountRequest]:
         return mounts
     targets = places_in_image(context, replica, (mount.target for mount in mounts if mount.target != MOUNT))
     return [replace(mount, target=targets.get(mount.target, mount.target)) for mount in mounts]
+
+
+def _own_hosts_file(context: Context, replica: Replica) -> list[Path]:
+    """Return the file with the names of the session's replicas, none if it has no network."""
+    return [] if context.network is None else [context.directory.hosts_file(replica.name)]
 
 
 def _disk(context: Context, replica: Replica) -> dict[str, str]:
