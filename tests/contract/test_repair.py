@@ -223,6 +223,42 @@ def test_rules_that_are_gone_are_written(trio: Session) -> None:
     assert rules() == before
 
 
+def own_rules() -> list[str]:
+    """Return the rules of sessions, and of the preparation."""
+    return [rule for rule in rules() if "cluster-compute" in rule]
+
+
+@pytest.mark.both_engines
+@pytest.mark.parametrize(
+    "command",
+    [
+        "iptables-save | grep -v cluster-compute | iptables-restore",  # as a file that was saved before the session
+        "printf '*filter\\nCOMMIT\\n*nat\\nCOMMIT\\n' | iptables-restore",  # as nft flush ruleset
+    ],
+    ids=["replaced", "flushed"],
+)
+def test_rules_that_another_firewall_has_removed_are_written(trio: Session, command: str) -> None:
+    """Those of the engine are its own: it writes them when it is started."""
+    saved = subprocess.run(["iptables-save"], check=True, capture_output=True, text=True).stdout
+    before, own = rules(), own_rules()
+    assert own
+    try:
+        shell(command, trio)
+        assert own_rules() == []
+        assert trio.repair(check_mode=True)["actions"] == trio.repair()["actions"] != []
+        assert own_rules() == own
+        assert trio.repair()["actions"] == []
+    finally:
+        subprocess.run(["iptables-restore"], input=saved, text=True, check=True)
+    assert rules() == before
+
+
+def test_docker_prune_takes_nothing_of_a_session(trio: Session, whole: dict[str, Any]) -> None:
+    shell("docker system prune --force --volumes; docker network prune --force", trio)
+    assert trio.repair()["actions"] == []
+    assert invariants(trio) == whole
+
+
 @pytest.mark.both_engines
 def test_containers_are_kept_out_of_all_sessions_from_the_preparation_on(trio: Session, keep_out: Call) -> None:
     before, call = rules(), trio.call
