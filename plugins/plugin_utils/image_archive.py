@@ -20,10 +20,9 @@ from ..module_utils._internal.core.values.errors import InvalidInput
 from ..module_utils._internal.core.values.image_names import full_name
 
 VARIABLE = "session_image_archive"
+_NO_DOCUMENT = (KeyError, ValueError, TypeError, AttributeError)
 LARGEST_DOCUMENT = 4 * 1024**2
 """Maximum number of bytes to read of the manifest and of an image's configuration. They have some thousand."""
-DEEPEST = 3
-"""Indexes within each other that are read. Archives have one, or two."""
 
 
 def read_archive(path: str) -> dict[str, ArchivedImage]:
@@ -54,7 +53,7 @@ def read_archive(path: str) -> dict[str, ArchivedImage]:
         raise InvalidInput.single(
             VARIABLE, path, f"The controller cannot read it: {error.strerror or error}."
         ) from None
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, KeyError, ValueError, TypeError, AttributeError):
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, RecursionError, *_NO_DOCUMENT):
         raise InvalidInput.single(
             VARIABLE, path, "This file is not an archive of images from 'docker save --output FILE IMAGE'."
         ) from None
@@ -75,28 +74,34 @@ def _variants(documents: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
     They are in the archives of the store of containerd (OCI image layout), which has some of them or all.
     """
     found: dict[str, dict[str, str]] = {}
-    for descriptor in json.loads(documents.get("index.json", b"{}")).get("manifests", ()):
-        configurations = list(_configurations(documents, descriptor))
+    tops = {top["digest"] for top in json.loads(documents.get("index.json", b"{}")).get("manifests", ())}
+    for top in sorted(tops):
         contents: dict[str, str] = {}
-        for digest in configurations:
-            architecture, content = _described(documents[_blob(digest)])
+        configurations = dict(_configurations(documents, top, set()))
+        for configuration in configurations.values():
+            architecture, content = _described(configuration)
             contents.setdefault(architecture, content)
         found |= dict.fromkeys(configurations, contents)
     return found
 
 
-def _configurations(documents: Mapping[str, bytes], descriptor: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
-    """Yield the digests of the configurations of an index or a manifest that the archive has."""
-    is_attestation = (descriptor.get("platform") or {}).get("architecture") == "unknown"
-    document = documents.get(_blob(descriptor["digest"]))
-    if document is None or is_attestation or depth > DEEPEST:
+def _configurations(documents: Mapping[str, bytes], digest: str, seen: set[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the configurations of an index or a manifest that the archive has, each after its digest.
+
+    seen: digests of those that were read: an index may name another several times, or itself. An archive need not have
+    all that its index names, and an index also names what is not an image, such as signatures and how the image was
+    built (OCI image index, image manifest).
+    """
+    if digest in seen:
         return
-    content = json.loads(document)
+    seen.add(digest)
+    content = json.loads(documents.get(_blob(digest), b"{}"))
     for manifest in content.get("manifests") or ():
-        yield from _configurations(documents, manifest, depth + 1)
-    configuration = (content.get("config") or {}).get("digest")
-    if configuration is not None and _blob(configuration) in documents:
-        yield configuration
+        yield from _configurations(documents, manifest["digest"], seen)
+    own = (content.get("config") or {}).get("digest", "")
+    configuration = documents.get(_blob(own), b"{}")
+    if json.loads(configuration).get("architecture") not in (None, "", "unknown"):
+        yield own, configuration
 
 
 def _blob(digest: str) -> str:

@@ -10,10 +10,13 @@ import json
 import random
 import tarfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import ArchivedImage
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.images import (
+    ArchivedImage,
+    content_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
 
@@ -56,6 +59,53 @@ def test_images_are_found_by_name_and_by_id(tmp_path: Path, mode: Mode, config: 
     check_archive(path, found, ["train:1", "other:1"])
     with pytest.raises(InvalidInput, match=r"It holds docker\.io/library/train:1, x\.y/z:2, and not other:1"):
         check_archive(path, found, ["other:1"])
+
+
+def blob(members: dict[str, bytes], content: Any) -> dict[str, str]:
+    """Add a document to an archive (OCI image layout), and return its descriptor."""
+    text = content if isinstance(content, bytes) else json.dumps(content).encode()
+    digest = hashlib.sha256(text).hexdigest()
+    members[f"blobs/sha256/{digest}"] = text
+    return {"digest": f"sha256:{digest}"}
+
+
+def configuration_of(architecture: str, layer: str = "sha256:1") -> dict[str, Any]:
+    return {"architecture": architecture, "rootfs": {"diff_ids": [layer]}, "config": {"Cmd": ["sh"], "Env": None}}
+
+
+def test_an_image_for_several_machines_is_found_for_each(tmp_path: Path) -> None:
+    """Signatures, proofs of the build and what the archive lacks are no images; other names are other images."""
+    members: dict[str, bytes] = {}
+    own, other = (blob(members, configuration_of(name)) for name in ("amd64", "arm64"))
+    proof = {**blob(members, {"config": blob(members, {"architecture": "unknown"})}), "platform": {"os": "unknown"}}
+    signature = blob(members, {"config": blob(members, {})})
+    manifests = [blob(members, {"config": each, "layers": []}) for each in (own, other)]
+    lacking = [{"digest": "sha256:0"}, blob(members, {"config": {"digest": "sha256:0"}})]
+    inner = blob(members, {"manifests": [proof, *manifests[1:]]})
+    index = blob(members, {"manifests": [manifests[0], inner, signature, *lacking]})
+    strange = blob(members, configuration_of("s390x", "sha256:2"))
+    top = [index, blob(members, {"config": strange})]
+    members["index.json"] = json.dumps({"manifests": top}).encode()
+    entries = [
+        {"Config": f"blobs/{each['digest'].replace(':', '/')}", "RepoTags": [name]}
+        for each, name in ((own, "train:1"), (strange, "strange:1"))
+    ]
+    members["manifest.json"] = json.dumps(entries).encode()
+    found = read_archive(write(tmp_path / "image.tar", "w", members))
+    image, alone = found["docker.io/library/train:1"], found["docker.io/library/strange:1"]
+    assert (image.id, image.architecture, alone.architecture) == (own["digest"], "amd64", "s390x")
+    assert (set(image.contents), set(alone.contents)) == ({"amd64", "arm64"}, {"s390x"})
+    inspected = {"Architecture": "arm64", "RootFS": {"Layers": ["sha256:1"]}, "Config": {"Cmd": ["sh"], "Labels": {}}}
+    assert image.contents["arm64"] == content_of(inspected)
+    assert len({*image.contents.values(), *alone.contents.values()}) == 3
+
+
+def test_an_index_that_names_itself_a_thousand_times_is_read_once(tmp_path: Path) -> None:
+    members = {OLD: CONFIGURATION, "manifest.json": manifest(OLD, "train:1")}
+    members["blobs/sha256/1"] = members["index.json"] = json.dumps(
+        {"manifests": [{"digest": "sha256:1"}] * 1000}
+    ).encode()
+    assert read_archive(write(tmp_path / "image.tar", "w", members))[IMAGE].contents.keys() == {"amd64"}
 
 
 def test_the_id_is_that_of_the_content(tmp_path: Path) -> None:
