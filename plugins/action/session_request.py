@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ansible import context
+from ansible.parsing.splitter import split_args
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import PREFIX
@@ -21,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     VARIABLE as ADMINS,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.near_misses import (
+    cut_values,
     near_misses,
     slips_of_roles,
 )
@@ -86,7 +89,13 @@ class ActionModule(ControllerAction):
         given = [name for name, value in variables.items() if is_given(value)]
         launches = arguments["only"] == "launch" and not arguments["own"]
         extra = load_extra_vars(self._loader)
-        problems = near_misses(extra, given, launches) + slips_of_roles(extra, role_variables())
+        problems = cut_values(_words()) + near_misses(extra, given, launches) + slips_of_roles(extra, role_variables())
         if problems:
             raise InvalidInput(problems)
         return [str(problem) for problem in near_misses(extra, given, True)]
+
+
+def _words() -> list[list[str]]:
+    """Return the words of each extra variable that is neither a file nor JSON or YAML."""
+    options = map(str, context.CLIARGS.get("extra_vars") or ())
+    return [split_args(option) for option in options if option and option[0] not in "@[{"]

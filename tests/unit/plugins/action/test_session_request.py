@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible import context
 from ansible_collections.cluster_compute.session.plugins.action import session_jobs, session_logs, session_request
 from ansible_collections.cluster_compute.session.plugins.action.session_request import ActionModule
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import KNOWN_VARIABLES
@@ -164,6 +165,34 @@ def test_an_extra_variable_that_nothing_reads_is_refused_by_what_it_was_meant_to
     ]
     assert lines[-2].endswith("There is no such variable. Did you mean session_memory?")
     assert "8g" not in found["msg"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["session_command=sleep infinity"], ["session_command is '(value not shown)': It ends at the first blank."]),
+        (
+            ["session_name=demo session_env=A=b c d session_size=2 team=red team"],
+            ["session_env is '(value not shown)': It ends", "team is '(value not shown)': It ends"],
+        ),
+        (["demo", "@file", '{"a": "b c"}', "[]", ""], ["-e is '(value not shown)': It must be of the form NAME=VALUE"]),
+        (["session_command='sleep infinity'", 'session_command="a b"', "session_name=demo session_size=2"], []),
+    ],
+)
+@pytest.mark.parametrize("only", ["launch", "group"])
+def test_what_ansible_leaves_of_an_extra_variable_is_refused_with_the_quotes_it_needs(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], said: list[str], only: str
+) -> None:
+    monkeypatch.setattr(context, "CLIARGS", {"extra_vars": tuple(options)})
+    monkeypatch.setattr(session_request, "load_extra_vars", lambda _loader: {})
+    hostvars: dict[str, dict[str, Any]] = {name: dict(BASE) for name in GROUPS["all"]}
+    found = run_action(ActionModule, {"only": only}, {**BASE, "groups": GROUPS, "hostvars": hostvars})
+    assert found.get("failed", False) == bool(said)
+    lines = found.get("msg", "").splitlines()
+    assert [any(line.startswith(text) for line in lines) for text in said] == [True] * len(said), lines
+    if options[0] == "session_command=sleep infinity":
+        assert """Quote it twice: -e "session_command='…'", or -e '{"session_command": "…"}'.""" in found["msg"]
+    assert "infinity" not in str(found)
 
 
 @pytest.mark.parametrize("only", ["name", "group"])

@@ -240,6 +240,22 @@ def _says(stored: Any, written: Any) -> bool:
 
 
 TABLE_OF_APPS = "session_apps"
+OTHER_TOOLS = {
+    **dict.fromkeys(("gpu", "gpus", "gres"), "accelerators"),
+    **dict.fromkeys(("args", "cmd"), "command"),
+    **dict.fromkeys(("cpu", "cpus_per_task", "vcpus"), "cpus"),
+    **dict.fromkeys(("workdir", "working_dir", "chdir"), "directory"),
+    **dict.fromkeys(("environment", "envs"), "env"),
+    **dict.fromkeys(("exclude",), "excluded_hosts"),
+    **dict.fromkeys(("nodelist",), "hosts"),
+    **dict.fromkeys(("time", "time_limit", "timeout"), "max_duration"),
+    **dict.fromkeys(("mem", "ram"), "memory"),
+    **dict.fromkeys(("binds", "volume", "volumes"), "mounts"),
+    **dict.fromkeys(("partition",), "resource_group"),
+    **dict.fromkeys(("shm",), "shm_size"),
+    **dict.fromkeys(("nodes", "num_nodes", "replicas", "scale", "workers"), "size"),
+}
+"""Names in Slurm, Docker, Compose, Ray, SkyPilot and dstack, with those of the request."""
 """A site's table (`core.rules.apps`), which no launch reads; it may be in the inventory of all sessions."""
 
 
@@ -304,7 +320,8 @@ def read_variable(name: str, variables: Mapping[str, Any]) -> Any:
 def _check_names(reader: Reader, variables: Mapping[str, Any], known: list[str]) -> None:
     for variable in sorted(str(key) for key in variables if isinstance(key, str) and key.startswith(PREFIX)):
         if variable not in known and variable != TABLE_OF_APPS:
-            hint = closest(variable[len(PREFIX) :], (name[len(PREFIX) :] for name in known))
+            own = variable[len(PREFIX) :]
+            hint = OTHER_TOOLS.get(own) or closest(own, (name[len(PREFIX) :] for name in known))
             more = f"Did you mean {PREFIX}{hint}?" if hint else f"Known are {', '.join(known)}."
             # Its value is not shown: it may be meant for session_env, which holds secrets.
             reader.add(variable, HIDDEN, f"There is no such variable. {more}")

@@ -10,7 +10,7 @@ so only variables given with ``-e`` are checked, and only names that nearly matc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
 from ..model.fields import KNOWN_VARIABLES, PREFIX
@@ -48,6 +48,27 @@ def near_misses(extra: Iterable[str], given: Collection[str], launches: bool) ->
             # Its value is not shown: it may be meant for session_env, which holds secrets.
             problems.append(Problem(name, HIDDEN, f"There is no such variable. Did you mean {meant}?"))
     return problems
+
+
+def cut_values(options: Iterable[Sequence[str]]) -> list[Problem]:
+    """Return a problem for each value that ends at a blank, because its quotes were for the shell alone.
+
+    options: those given with ``-e`` in the form NAME=VALUE, each as the words that Ansible reads. Ansible ignores what
+    is not of this form.
+    """
+    problems: dict[str, Problem] = {}
+    for words in options:
+        name = ""
+        for word in words:
+            head, equals, _value = word.partition("=")
+            if equals:
+                name = head
+            elif name:
+                message = f'It ends at the first blank. Quote it twice: -e "{name}=\'…\'", or -e \'{{"{name}": "…"}}\'.'
+                problems[name] = Problem(name, HIDDEN, message)
+            else:
+                problems[name] = Problem("-e", HIDDEN, "It must be of the form NAME=VALUE, @FILE or JSON.")
+    return list(problems.values())
 
 
 def slips_of_prefix(extra: Iterable[str], prefix: str, keys: Collection[str]) -> list[Problem]:

@@ -15,6 +15,8 @@ from .errors import InvalidInput, Problem
 MAXIMUM_ENVIRONMENT_STRING = 131071
 """Most bytes of NAME=value: Linux' MAX_ARG_STRLEN minus the closing NUL."""
 HIDDEN = "(value not shown)"
+_ANOTHER = re.compile(r",\s*[A-Z_][A-Z0-9_]*=")
+"""Separates variables that were given in one line."""
 
 SPAN = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s?)?", re.ASCII)
 """A span of time: days, hours, minutes, seconds."""
@@ -219,6 +221,11 @@ def parse_env(variable: str, value: object) -> dict[str, str]:
             reader.add(place, f"of type {type(text).__name__}", "It must be text; put quotes around the value.")
         elif not is_plain(text, "\t\n"):
             reader.add(place, HIDDEN, "It holds control characters or text that is not UTF-8.")
+        elif isinstance(value, str) and len(value.splitlines()) == 1 and _ANOTHER.search(text):
+            message = (
+                "A comma does not separate variables. Give a mapping of names to values, also if this is one value."
+            )
+            reader.add(place, HIDDEN, message)
         elif len(f"{key}={text}".encode()) > MAXIMUM_ENVIRONMENT_STRING:
             reader.add(place, HIDDEN, f"It is longer than the {MAXIMUM_ENVIRONMENT_STRING} bytes that Linux takes.")
         else:

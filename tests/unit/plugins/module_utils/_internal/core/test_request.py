@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import (
     FIELDS,
     KNOWN_VARIABLES,
+    PREFIX,
     REQUEST,
     ROLE,
     ROLE_FIELDS,
@@ -23,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.mounts import Mount, Port
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import (
+    OTHER_TOOLS,
     Request,
     Role,
     diff_requests,
@@ -590,6 +592,20 @@ def test_unknown_variables_get_the_closest_name():
     assert "Did you mean session_memory?" in problems(memroy="1g")["session_memroy"]
     assert "Known are session_name" in problems(zzzz=1)["session_zzzz"]
     assert "Did you mean session_cpus?" in problems(cpu=1)["session_cpu"]
+
+
+def test_names_of_other_tools_are_known():
+    assert all(f"{PREFIX}{own}" in KNOWN_VARIABLES for own in OTHER_TOOLS.values())
+    assert not any(f"{PREFIX}{other}" in KNOWN_VARIABLES for other in OTHER_TOOLS)
+    for other, own in (("gpus", "accelerators"), ("nodes", "size"), ("volumes", "mounts"), ("mem", "memory")):
+        assert problems(**{other: 1})[PREFIX + other].endswith(f"Did you mean {PREFIX}{own}?")
+
+
+def test_variables_in_one_line_are_not_taken_for_one():
+    for text in ("A=1,B=2", "A=1, B_2=x\n"):
+        assert "A comma does not separate variables." in problems(env=text)["session_env.A"]
+    for value in ("A=1,2", "A=x,b=y", "A=1,B=2\nC=3", {"A": "1,B=2"}, ["A=1,B=2"]):
+        assert parse(env=value).roles[0].env[0][0] == "A"
 
 
 def test_missing_name_and_image():
