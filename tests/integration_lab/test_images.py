@@ -44,6 +44,7 @@ TRAIN = f"{REGISTRY}/team/train:1"
 SHIPPED = "cluster-compute/shipped:1"
 ARCHIVED = "cluster-compute/archived:1"
 BUILT = "cluster-compute/built:1"
+MIXED = "cluster-compute/mixed:1"
 PASSWORD = "only-the-engine-knows-4711"  # noqa: S105 - of a registry that lives as long as the tests
 # bcrypt, by htpasswd(1).
 HASH = "$2b$04$Z3R30Af5P2EUy5MepcmXrehcYnCHo6eMpGeCLJwH8ByljyDVZsvlq"
@@ -326,8 +327,7 @@ class TestWithoutRegistry:
     def test_the_controller_gives_its_archive_to_one_host(self, leftovers: set[str], tmp_path: Path) -> None:
         archived = make(ARCHIVED, 6)
         leftovers |= {ARCHIVED, archived}
-        archive = tmp_path / "image.tar"
-        archive.write_bytes(base64.b64decode(script("n1", f"docker save {ARCHIVED} | gzip | base64")))
+        archive = saved("n1", ARCHIVED, tmp_path)
         forget(ARCHIVED, archived)
         request = {"session_name": "archived", "session_image": ARCHIVED, "session_image_archive": str(archive)}
         run = launch({**REQUEST, **request}).ok()
@@ -352,6 +352,54 @@ class TestWithoutRegistry:
         run = launch({**REQUEST, **request, **pair}, "-i", str(pool)).ok()
         assert images("built") == dict.fromkeys(("n1", "n2"), built)
         assert givers(run) == [f"n1 got {BUILT} from the controller", f"n2 got {BUILT} from n1"]
+
+    def test_an_archive_goes_to_both_kinds_of_store_and_comes_from_both(
+        self, leftovers: set[str], other_store: None, tmp_path: Path
+    ) -> None:
+        """Classic stores have one id of it, that of containerd has another, whoever has saved the archive."""
+        mixed = make(MIXED, 8)
+        archive = saved("n1", MIXED, tmp_path)
+        forget(MIXED, mixed)
+        request = {**REQUEST, "session_name": "mixed", "session_image": MIXED}
+        first = {**request, "session_image_archive": str(archive)}
+        launch(first).ok()
+        found = images("mixed")
+        assert {host: found[host] == mixed for host in HOSTS} == {"n1": True, "n2": True, "n3": False}
+        leftovers |= {MIXED, mixed}
+        assert launch(first).ok().changed_hosts == set()
+        clear("mixed")
+        archive = saved("n3", MIXED, tmp_path)
+        forget(MIXED, *found.values())
+        launch({**request, "session_image_archive": str(archive)}).ok()
+        assert images("mixed") == found
+
+
+def saved(host: str, image: str, folder: Path) -> Path:
+    """Return an archive of a host's image, on the controller."""
+    archive = folder / f"image-of-{host}.tar"
+    archive.write_bytes(base64.b64decode(script(host, f"docker save {image} | gzip | base64")))
+    return archive
+
+
+@pytest.fixture
+def other_store() -> Iterator[None]:
+    """Have n3's engine keep images in the store of containerd, the default from 29 on, where it has none at first."""
+    settings = "/etc/docker/daemon.json"
+    change = f"""
+import json
+with open("{settings}") as file:
+    known = json.load(file)
+with open("{settings}", "w") as file:
+    json.dump({{**known, "features": {{"containerd-snapshotter": True}}}}, file)
+"""
+    restart = "service docker restart >/dev/null 2>&1; until docker info >/dev/null 2>&1; do sleep 0.2; done"
+    script("n3", f"cp {settings} /run/daemon.json; python3 -c '{change}'; {restart}")
+    try:
+        assert "io.containerd.snapshotter" in script("n3", "docker info")
+        yield
+    finally:
+        clear("mixed")
+        script("n3", f"docker rmi -f $(docker images -q) || true; mv /run/daemon.json {settings}; {restart}")
 
 
 def givers(run: Run) -> list[str]:
