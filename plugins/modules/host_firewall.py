@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_firewall
-short_description: Keep all containers of a host out of the overlays of sessions
+short_description: Keep containers of a host out of the overlays of sessions, and open its ports for other hosts
 version_added: 1.0.0
 description:
   - A session that spans several hosts has one network, which is carried in tunnels (VXLAN, RFC 7348). Their packets are
@@ -18,6 +18,7 @@ description:
   - Packets that arrive on the interface to the other hosts pass, and so do packets that stay on the bridge of their
     session. In addition, each session has its own rules on its hosts.
   - The rules are restored at boot, before Docker Engine starts, and by every repair.
+  - If the host has ufw or firewalld, which drop what they do not know, the module opens ports there on request.
 author: The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
@@ -43,6 +44,19 @@ options:
     description:
       - Address at which other hosts reach this one. The default is the address of the interface of the default route.
     type: str
+  peers:
+    description:
+      - Addresses and subnets for which O(ports) are opened in ufw or firewalld. What an earlier run opened for others
+        is closed. Rules of the site are not changed.
+    type: list
+    elements: str
+    default: []
+  ports:
+    description:
+      - Ports with their protocol, such as V(udp/4789) or V(tcp/8480-8489).
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: cluster_compute.session.host_boot
 """

@@ -16,10 +16,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     UFW,
     commands,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.open_ports import OPENED
 from ansible_collections.cluster_compute.session.tests.support.contract.on_host import (
     ADDRESSES,
     HERE,
     THERE,
+    Call,
     Host,
     Peer,
     output_of,
@@ -75,6 +77,26 @@ def test_the_commands_that_preflight_names_open_ufw(host: Host, peer: Peer, shar
     assert heard(host, peer, shared) == (True, True, True)
     output_of("ufw", "reload")
     assert heard(host, peer, shared) == (True, True, True)
+
+
+def test_the_preparation_opens_ufw_for_other_hosts_and_closes_it_again(
+    host: Host, peer: Peer, shared: Path, ufw: None, keep_out: Call
+) -> None:
+    output_of("ufw", "allow", "from", "192.0.2.77", "to", "any", "port", "4799", "proto", "udp")
+    before = output_of("ufw", "show", "added")
+    ports = ["udp/4799", "udp/51990-51991", f"tcp/{FIRST}-{LAST}"]
+    keep_out()
+    for check_mode in (True, False):
+        found = keep_out(check_mode=check_mode, peers=["192.0.2.77", ADDRESSES[THERE]], ports=ports)
+        assert found["actions"] == [f"create file {OPENED}", "open ports in ufw"]
+        assert heard(host, peer, shared) == ((not check_mode,) * 3)
+    assert keep_out(peers=[ADDRESSES[THERE], "192.0.2.77"], ports=ports)["changed"] is False
+    closed = keep_out(peers=[ADDRESSES[THERE]], ports=ports[:2])
+    assert closed["actions"] == ["close ports in ufw", f"update file {OPENED}"]
+    assert heard(host, peer, shared) == (True, True, False)
+    keep_out(state="absent")
+    assert heard(host, peer, shared) == (False, False, False)
+    assert (output_of("ufw", "show", "added"), OPENED.exists()) == (before, False)
 
 
 def test_a_session_works_with_ufw_and_after_it_has_written_its_rules_again(host: Host, ufw: None) -> None:

@@ -23,7 +23,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from ..core.preflight.opening import FIREWALLD, UFW
+from ..core.preflight.opening import FIREWALLD, UFW, changes
 from ..core.rules import isolation
 from ..core.rules.isolation import USER_CHAIN, Rules
 from ..core.values.errors import SessionError
@@ -87,6 +87,20 @@ def manager() -> str:
             _run(["firewall-cmd", "--state"])
             return FIREWALLD
     return ""
+
+
+def open_rules(manager: str) -> set[str]:
+    """Return the rules that a manager has for later boots, in the form of `opening.rules`; none if it is gone."""
+    command = ["ufw", "show", "added"] if manager == UFW else ["firewall-cmd", "--permanent", "--list-rich-rules"]
+    if not _has(command[0]):
+        return set()
+    return {line.removeprefix("ufw ").partition(" comment ")[0].strip() for line in _run(command).splitlines()}
+
+
+def change_rule(manager: str, rule: str, opens: bool) -> None:
+    """Add a rule of a manager, or remove it. Raises FirewallError."""
+    for command in changes(manager, rule, opens):
+        _run(command)
 
 
 def try_matches(nftables: bool) -> None:

@@ -5,10 +5,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from ipaddress import ip_network
+from itertools import product
+
+from ..values.errors import InvalidInput
+
 UFW, FIREWALLD = "ufw", "firewalld"
 """Programs that manage a host's firewall, and drop by default what they do not know."""
 PEER = "PEER"
 """Stands in commands for the underlay address of another host, or a subnet of them."""
+_PORTS = re.compile(r"(?:udp|tcp)/[0-9]+(?:-[0-9]+)?")
 
 
 def commands(manager: str, protocol: str, ports: str) -> str:
@@ -29,3 +37,40 @@ def advice(manager: str, protocol: str, ports: str) -> str:
     plain = "Open it in the firewall of the second host, of the first, and between them."
     found = commands(manager, protocol, ports)
     return f"{plain} On the second host: {found} (with the first host's address for {PEER})." if found else plain
+
+
+def rules(manager: str, peers: Iterable[str], ports: Iterable[str]) -> list[str]:
+    """Return the rules, as the manager lists them, that let *peers* reach ports, such as udp/4789 or tcp/8480-8489.
+
+    peers: addresses or subnets. Without a manager there are none. Raises InvalidInput.
+    """
+    found = []
+    for peer, port in product(map(_network, peers), ports):
+        if not _PORTS.fullmatch(port):
+            raise InvalidInput.single("ports", port, "It must be such as udp/4789 or tcp/8480-8489.")
+        protocol, _slash, numbers = port.partition("/")
+        if manager == UFW:
+            found.append(f"allow from {peer} to any port {numbers.replace('-', ':')} proto {protocol}")
+        elif manager == FIREWALLD:
+            family = "ipv6" if ":" in peer else "ipv4"
+            port_element = f'port port="{numbers}" protocol="{protocol}"'
+            found.append(f'rule family="{family}" source address="{peer}" {port_element} accept')
+    return found
+
+
+def changes(manager: str, rule: str, opens: bool) -> list[list[str]]:
+    """Return the commands that add a rule, or remove it, now and for later boots.
+
+    firewalld is not made to reload its rules, because that removes those of Docker Engine for a moment.
+    """
+    if manager == UFW:
+        return [["ufw", *([] if opens else ["delete"]), *rule.split()]]
+    option = f"--{'add' if opens else 'remove'}-rich-rule={rule}"
+    return [["firewall-cmd", option], ["firewall-cmd", "--permanent", option]]
+
+
+def _network(peer: str) -> str:
+    try:
+        return str(ip_network(peer, strict=False)).removesuffix("/32").removesuffix("/128")
+    except ValueError:
+        raise InvalidInput.single("peers", peer, "It must be an address or a subnet, such as 192.0.2.0/24.") from None

@@ -13,9 +13,10 @@ from .base import Answer, Call
 
 @dataclass(frozen=True)
 class KeepOutOfOverlays(Call):
-    """Keep all containers of the host out of the overlays of the site.
+    """Keep all containers of the host out of the overlays of the site, and let other hosts reach it.
 
     vxlan_port: their UDP port. vni_pool: their network identifiers, as a range. underlay_address: as of LookAtHost.
+    peers: addresses and subnets for which ports are opened, such as udp/4789.
     """
 
     call: ClassVar[str] = "host_firewall"
@@ -25,6 +26,8 @@ class KeepOutOfOverlays(Call):
     vxlan_port: int = 4789
     vni_pool: str = "4096-16777215"
     underlay_address: Optional[str] = None
+    peers: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
