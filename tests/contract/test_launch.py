@@ -822,7 +822,10 @@ def test_on_a_host_with_selinux_replicas_may_read_their_own_files_and_shared_fol
     host: Host, shared: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Such a kernel is not here; it has the labels that this one stores."""
+    assert selinux.confines(lambda: ["name=selinux"]) is False
     monkeypatch.setattr(selinux, "ENABLED", tmp_path)
+    assert selinux.confines(lambda: ["name=seccomp,profile=builtin"]) is False
+    monkeypatch.setattr(selinux, "confines", lambda _options: True)
     (shared / "data").touch()
     session = host.launch(size=2, mounts=[{"source": str(shared), "target": "/data"}])
     own = [session.files.hosts_file("main1"), session.files.replica("main1")]

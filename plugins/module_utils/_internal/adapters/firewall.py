@@ -23,7 +23,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from ..core.preflight.opening import FIREWALLD, UFW, changes
+from ..core.preflight.opening import FIREWALLD, UFW
 from ..core.rules import isolation
 from ..core.rules.isolation import USER_CHAIN, Rules
 from ..core.values.errors import SessionError
@@ -89,18 +89,36 @@ def manager() -> str:
     return ""
 
 
-def open_rules(manager: str) -> set[str]:
-    """Return the rules that a manager has for later boots, in the form of `opening.rules`; none if it is gone."""
-    command = ["ufw", "show", "added"] if manager == UFW else ["firewall-cmd", "--permanent", "--list-rich-rules"]
-    if not _has(command[0]):
-        return set()
-    return {line.removeprefix("ufw ").partition(" comment ")[0].strip() for line in _run(command).splitlines()}
+def open_rules(manager: str) -> tuple[set[str], set[str]]:
+    """Return the rules of a manager, in the form of `opening.rules`: those in force now and later, and all others too.
+
+    There are none if the manager is gone.
+    """
+    if manager == UFW:
+        lines = _run(["ufw", "show", "added"]).splitlines() if _has("ufw") else []
+        found = [{line.removeprefix("ufw ").partition(" comment ")[0].strip() for line in lines}]
+    else:
+        found = [set(_run([*command, "--list-rich-rules"]).splitlines()) for command in _firewalld()] or [set()]
+    return set.intersection(*found), set.union(*found)
 
 
 def change_rule(manager: str, rule: str, opens: bool) -> None:
-    """Add a rule of a manager, or remove it. Raises FirewallError."""
-    for command in changes(manager, rule, opens):
-        _run(command)
+    """Add a rule of a manager, or remove it, now and for later boots. Raises FirewallError.
+
+    firewalld is not made to reload its rules, because that removes those of Docker Engine for a moment.
+    """
+    if manager == UFW:
+        _run(["ufw", *([] if opens else ["delete"]), *rule.split()])
+        return
+    for command in _firewalld():
+        _run([*command, f"--{'add' if opens else 'remove'}-rich-rule={rule}"])
+
+
+def _firewalld() -> list[list[str]]:
+    """Return the commands for rules of firewalld: of later boots, and unless it is stopped those in force."""
+    if manager() == FIREWALLD:
+        return [["firewall-cmd", "--permanent"], ["firewall-cmd"]]
+    return [["firewall-offline-cmd"]] if _has("firewall-offline-cmd") else []
 
 
 def try_matches(nftables: bool) -> None:

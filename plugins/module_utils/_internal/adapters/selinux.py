@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 ENABLED = Path("/sys/fs/selinux/enforce")
@@ -22,14 +22,18 @@ ATTRIBUTE = "security.selinux"
 LABEL = b"system_u:object_r:container_file_t:s0\0"
 
 
+def confines(options: Callable[[], Collection[str]]) -> bool:
+    """Return whether containers are confined. options: returns the engine's security options; asked only if needed."""
+    return ENABLED.exists() and "name=selinux" in options()
+
+
 def share_with_containers(paths: Iterable[Path]) -> None:
-    """Let all containers use *paths* and what is below them. Without SELinux, do nothing."""
-    if not ENABLED.exists():
-        return
+    """Let all containers use *paths* and what is below them."""
     for path in paths:
         for file in (path, *path.rglob("*")):
             try:
                 os.setxattr(file, ATTRIBUTE, LABEL, follow_symlinks=False)
             except OSError as error:
-                if error.errno != errno.ENOTSUP:  # mounted with one label for all files
+                # The file has gone, or its file system is mounted with one label for all files.
+                if error.errno not in (errno.ENOENT, errno.ENOTSUP):
                     raise

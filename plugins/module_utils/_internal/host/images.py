@@ -9,17 +9,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..adapters.engine import Engine, EngineError, ImageDenied
 from ..adapters.image_stream import STALL, Incoming, StreamError, end_server, identity, listen, serve_in_background
 from ..core.model.call.session_images import ImagesAnswer, Load, Moved, Receive, WantedImage
-from ..core.rules.images import suits
+from ..core.rules.images import CLASSIC_STORE, suits
 from ..core.values.errors import SessionError, is_of_host
-from ..core.values.image_names import registry_of, tag_for
+from ..core.values.image_names import full_name, registry_of, tag_for
 
 Logins = Mapping[str, Mapping[str, str]]
 
+KEPT = "cluster-compute/kept"
+"""Repository of images that would go with the name that another image takes."""
 CHUNK = 1024**2
 """Bytes of an archive that are read at a time."""
 
@@ -115,9 +118,31 @@ def load(engine: Engine, request: Load) -> ImagesAnswer:
                 count += len(chunk)
                 yield chunk
 
-    own = take_in(engine, chunks(), transfer.image, transfer.reference, request.allowed, transfer.content)
+    with _kept(engine, request.allowed):
+        own = take_in(engine, chunks(), transfer.image, transfer.reference, request.allowed, transfer.content)
     image = "" if own == transfer.image else own
     return ImagesAnswer(changed=True, bytes=count, seconds=round(time.monotonic() - began, 2), image=image)
+
+
+@contextmanager
+def _kept(engine: Engine, names: Collection[str]) -> Iterator[None]:
+    """Keep the images from which an archive takes one of *names*, as sessions run them by their ids.
+
+    Engines before 28.1 forget an image in the store of containerd whose last name another one takes by a load.
+    """
+    kept: dict[str, str] = {}
+    if engine.info().image_store != CLASSIC_STORE:
+        for name, image in engine.image_names().items():
+            if name != image and full_name(name) in names and image not in kept:
+                kept[image] = f"{KEPT}:{image.rpartition(':')[2][:12]}"
+                engine.tag_image(image, *kept[image].split(":"))
+    try:
+        yield
+    finally:
+        after = engine.image_names() if kept else {}
+        for image, tag in kept.items():
+            if any(known == image and name not in (image, tag) for name, known in after.items()):
+                engine.remove_image(tag)
 
 
 def receive(engine: Engine, request: Receive) -> ImagesAnswer:
@@ -155,7 +180,8 @@ def take_in(
 
     The engine computes the ids from its input, so the image with this id is the right one. content: identifies the
     image if it has another id in this engine's store. allowed: ids and contents. If the archive contains anything else,
-    or lacks the image, what came is removed, the names that it took are restored, and EngineError is raised.
+    that is removed, the names that it took are restored, and EngineError is raised. If it lacks the image, only the
+    names are restored.
     """
     before = engine.image_names()
     loaded = engine.load_images(archive)
@@ -166,33 +192,58 @@ def take_in(
     strange = sorted(known for known in came - alike if not {known, contents.get(known)} & set(allowed))
     image = next(iter(alike), image)
     if strange:
-        _roll_back(engine, before, after, loaded, strange)
+        problems = _roll_back(engine, before, after, loaded, strange)
         raise EngineError(
             f"The image {strange[0][:19]} came where {image[:19]} was to come; it was removed, and the host runs "
-            "nothing of it."
+            f"nothing of it.{' But: '.join(['', *problems])}"
         )
     if engine.inspect_image(image) is None:
-        _roll_back(engine, before, after, loaded, sorted(came))
-        raise EngineError(f"The archive was loaded, but the engine has no {image[:19]}. It was removed.")
+        problems = _restore_names(engine, before, after, loaded)
+        raise EngineError(" ".join([f"The archive was loaded, but the engine has no {image[:19]}.", *problems]))
     _name(engine, image, reference)
     return image
 
 
 def _roll_back(
-    engine: Engine, before: Mapping[str, str], after: Mapping[str, str], loaded: Iterable[str], strange: Sequence[str]
-) -> None:
+    engine: Engine, before: Mapping[str, str], after: Mapping[str, str], loaded: Sequence[str], strange: Sequence[str]
+) -> list[str]:
+    """Remove *strange* images that came, and restore the names that they took. Return what could not be done.
+
+    An image that was there without a name stays with the name that it got: it would go with it.
+    """
+    problems = _restore_names(engine, before, after, [name for name in loaded if after.get(name) in strange])
+    there = {*before, *before.values()}
     for name in loaded:
-        if after.get(name) not in strange or before.get(name) == after.get(name):
-            continue
-        if name in before and name != before[name]:
-            repository, _colon, tag = name.rpartition(":")
-            engine.tag_image(before[name], repository, tag)
-        else:
-            engine.remove_image(name)
+        if after.get(name) in strange and name not in before and after[name] not in there:
+            problems += _tried(engine.remove_image, name)
     left = engine.image_names()
     for image in strange:
-        if image not in before and image in left:
-            engine.remove_image(image)
+        if image not in there and image in {*left, *left.values()}:
+            problems += _tried(engine.remove_image, image)
+    return problems
+
+
+def _restore_names(
+    engine: Engine, before: Mapping[str, str], after: Mapping[str, str], names: Iterable[str]
+) -> list[str]:
+    """Give *names* back to the images that had them. Without such an image, nothing has the name any more."""
+    problems: list[str] = []
+    for name in names:
+        if name not in before or name == before[name] or before[name] == after.get(name):
+            continue
+        repository, _colon, tag = name.rpartition(":")
+        if _tried(engine.tag_image, before[name], repository, tag):
+            problems += _tried(engine.remove_image, name)
+    return problems
+
+
+def _tried(function: Callable[..., object], *arguments: str) -> list[str]:
+    """Call a function of the engine. Return its error, if it fails."""
+    try:
+        function(*arguments)
+    except EngineError as error:
+        return [str(error)]
+    return []
 
 
 def serve(engine: Engine, image: str, *, address: str, ports: tuple[int, int], token: str) -> ImagesAnswer:

@@ -30,10 +30,10 @@ def stages(peers: Iterable[str], ports: Sequence[str]) -> list[Stage]:
     manager = firewall.manager()
     wanted: Rules = [(manager, rule) for rule in opening.rules(manager, peers, ports)]
     own = _read()
-    there = {name: firewall.open_rules(name) for name in {manager, *dict(own)} - {""}}
-    missing = [(name, rule) for name, rule in wanted if rule not in there[name]]
+    there = {name: firewall.open_rules(name) for name in dict([*own, *wanted])}
+    missing = [(name, rule) for name, rule in wanted if rule not in there[name][0]]
     surplus = [entry for entry in own if entry not in wanted]
-    closed = [(name, rule) for name, rule in surplus if rule in there[name]]
+    closed = [(name, rule) for name, rule in surplus if rule in there[name][1]]
     added = [*own, *(entry for entry in missing if entry not in own)]
     kept = [entry for entry in added if entry not in surplus]
     return [

@@ -175,7 +175,14 @@ def test_an_extra_variable_that_nothing_reads_is_refused_by_what_it_was_meant_to
             ["session_name=demo session_env=A=b c d session_size=2 team=red team"],
             ["session_env is '(value not shown)': It ends", "team is '(value not shown)': It ends"],
         ),
-        (["demo", "@file", '{"a": "b c"}', "[]", ""], ["-e is '(value not shown)': It must be of the form NAME=VALUE"]),
+        (
+            ["session_command=torchrun --nproc_per_node=4 train.py"],
+            ["session_command is '(value not shown)': It ends at the first blank."],
+        ),
+        (
+            [" ", "demo", "@file", '{"a": "b c"}', "[]", ""],
+            ["-e is '(value not shown)': It must be of the form NAME=VALUE"],
+        ),
         (["session_command='sleep infinity'", 'session_command="a b"', "session_name=demo session_size=2"], []),
     ],
 )

@@ -150,7 +150,7 @@ class Decision:
     status: SCHEDULED if it has a place, else why not. lease_owner: this run, in what hosts hold. reachable: hosts with
     facts. name_hosts: those among them that know who has the name. fresh: whether nothing of it runs. replaces: whether
     it takes the place of another session. hosts: of the new replicas. fetches: those without an image that they need.
-    images: of `rules.images.Need`. archive: ids and contents of what the controller has. claims: by host. change: of a
+    images: of `rules.images.Need`. archive: ids, contents, names that the controller has. claims: by host. change: of a
     running session. name_claim: what name hosts hold. launchers, changing: runs at work on this name, by host.
     grows_later: whether it runs and waits to grow. record: with its plan. pending: if it waits. report: for people.
     """

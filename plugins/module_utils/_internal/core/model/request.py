@@ -240,6 +240,7 @@ def _says(stored: Any, written: Any) -> bool:
 
 
 TABLE_OF_APPS = "session_apps"
+"""A site's table (`core.rules.apps`), which no launch reads; it may be in the inventory of all sessions."""
 OTHER_TOOLS = {
     **dict.fromkeys(("gpu", "gpus", "gres"), "accelerators"),
     **dict.fromkeys(("args", "cmd"), "command"),
@@ -256,7 +257,6 @@ OTHER_TOOLS = {
     **dict.fromkeys(("nodes", "num_nodes", "replicas", "scale", "workers"), "size"),
 }
 """Names in Slurm, Docker, Compose, Ray, SkyPilot and dstack, with those of the request."""
-"""A site's table (`core.rules.apps`), which no launch reads; it may be in the inventory of all sessions."""
 
 
 def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -> Request:

@@ -220,7 +220,11 @@ class Planner:
             fetches=[host for host in hosts if any(host in need.fetches for need in needs)],
             images=encode(needs),
             archive=sorted(
-                {known for image in (self.archive or {}).values() for known in (image.id, *image.contents.values())}
+                {
+                    known
+                    for name, image in (self.archive or {}).items()
+                    for known in (name, image.id, *image.contents.values())
+                }
             ),
             claims=encode({name: HostClaim(claim, allocatable[name]) for name, claim in claims_of(plan).items()}),
             name_claim=encode(Claim(session.id, session.name)),

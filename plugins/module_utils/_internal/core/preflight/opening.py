@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from ipaddress import ip_network
 from itertools import product
 
@@ -16,7 +17,7 @@ UFW, FIREWALLD = "ufw", "firewalld"
 """Programs that manage a host's firewall, and drop by default what they do not know."""
 PEER = "PEER"
 """Stands in commands for the underlay address of another host, or a subnet of them."""
-_PORTS = re.compile(r"(?:udp|tcp)/[0-9]+(?:-[0-9]+)?")
+_PORTS = re.compile(r"(?P<protocol>udp|tcp)/\s*(?P<first>[0-9]{1,5})\s*(?:-\s*(?P<last>[0-9]{1,5})\s*)?")
 
 
 def commands(manager: str, protocol: str, ports: str) -> str:
@@ -46,9 +47,11 @@ def rules(manager: str, peers: Iterable[str], ports: Iterable[str]) -> list[str]
     """
     found = []
     for peer, port in product(map(_network, peers), ports):
-        if not _PORTS.fullmatch(port):
+        found_port = _PORTS.fullmatch(port)
+        if found_port is None:
             raise InvalidInput.single("ports", port, "It must be such as udp/4789 or tcp/8480-8489.")
-        protocol, _slash, numbers = port.partition("/")
+        protocol, first, last = found_port["protocol"], found_port["first"], found_port["last"]
+        numbers = first if last in (None, first) else f"{first}-{last}"
         if manager == UFW:
             found.append(f"allow from {peer} to any port {numbers.replace('-', ':')} proto {protocol}")
         elif manager == FIREWALLD:
@@ -58,19 +61,11 @@ def rules(manager: str, peers: Iterable[str], ports: Iterable[str]) -> list[str]
     return found
 
 
-def changes(manager: str, rule: str, opens: bool) -> list[list[str]]:
-    """Return the commands that add a rule, or remove it, now and for later boots.
-
-    firewalld is not made to reload its rules, because that removes those of Docker Engine for a moment.
-    """
-    if manager == UFW:
-        return [["ufw", *([] if opens else ["delete"]), *rule.split()]]
-    option = f"--{'add' if opens else 'remove'}-rich-rule={rule}"
-    return [["firewall-cmd", option], ["firewall-cmd", "--permanent", option]]
-
-
 def _network(peer: str) -> str:
-    try:
-        return str(ip_network(peer, strict=False)).removesuffix("/32").removesuffix("/128")
-    except ValueError:
-        raise InvalidInput.single("peers", peer, "It must be an address or a subnet, such as 192.0.2.0/24.") from None
+    with suppress(ValueError):
+        network = ip_network(peer, strict=False)
+        if network.prefixlen == network.max_prefixlen:
+            return str(network.network_address)
+        if network.prefixlen:
+            return str(network)
+    raise InvalidInput.single("peers", peer, "It must be an address or a subnet, such as 192.0.2.0/24.")

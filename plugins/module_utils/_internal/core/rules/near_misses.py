@@ -10,6 +10,7 @@ so only variables given with ``-e`` are checked, and only names that nearly matc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
@@ -30,6 +31,7 @@ HANDED_ON = ("event", "info_file", "job", "own_request", "progress", "session")
 """Variables that playbooks pass to each other, also as artifacts of a workflow."""
 OFTEN_OWN = ("command", "env", "hosts", "mode", "name", "owner", "policy", "priority", "roles")
 """Variables that sites may have for purposes of their own."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ALIKE = 0.8
 """Share of equal characters from which a word is taken for a misspelling of another."""
 ALIKE_IF_SHORT = 0.6
@@ -54,15 +56,17 @@ def cut_values(options: Iterable[Sequence[str]]) -> list[Problem]:
     """Return a problem for each value that ends at a blank, because its quotes were for the shell alone.
 
     options: those given with ``-e`` in the form NAME=VALUE, each as the words that Ansible reads. Ansible ignores what
-    is not of this form.
+    is not of this form, and takes an option of a command, such as --epochs=3, for a variable.
     """
     problems: dict[str, Problem] = {}
     for words in options:
         name = ""
         for word in words:
             head, equals, _value = word.partition("=")
-            if equals:
+            if equals and _NAME.fullmatch(head):
                 name = head
+            elif not word.strip():
+                continue
             elif name:
                 message = f'It ends at the first blank. Quote it twice: -e "{name}=\'…\'", or -e \'{{"{name}": "…"}}\'.'
                 problems[name] = Problem(name, HIDDEN, message)

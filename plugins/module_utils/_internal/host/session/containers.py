@@ -15,10 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...adapters import engine as docker_engine
-from ...adapters import engine_objects
+from ...adapters import engine_objects, selinux
 from ...adapters.engine import RUNTIME, Engine, EngineError, MountRequest
 from ...adapters.engine_objects import Container
-from ...adapters.selinux import share_with_containers
 from ...core.model.decode import encode
 from ...core.model.plan import Plan, Replica
 from ...core.model.record import PREPARING, PublicKeys
@@ -335,7 +334,8 @@ def _refuse_other_groups(context: Context, container: str, replica: Replica) -> 
 
 def _start_container(context: Context, container: str, replica: Replica) -> None:
     _refuse_other_groups(context, container, replica)
-    share_with_containers([context.directory.replica(replica.name), *_own_hosts_file(context, replica)])
+    if selinux.confines(lambda: context.engine.info().options):
+        selinux.share_with_containers([context.directory.replica(replica.name), *_own_hosts_file(context, replica)])
     try:
         context.engine.start_container(container)
     except EngineError as error:

@@ -70,7 +70,10 @@ class Pull(Call):
 
 @dataclass(frozen=True)
 class Load(Call):
-    """Load an archive that was copied to the host. archive: its path. allowed: ids and contents of all images in it."""
+    """Load an archive that was copied to the host.
+
+    archive: its path. allowed: ids, contents and names of all images in it.
+    """
 
     call: ClassVar[str] = "session_images"
     state: ClassVar[str] = "loaded"
