@@ -55,12 +55,12 @@ quick: setup ## Style, types, fast unit tests and one file on real engines (1 mi
 	@tools/quick.sh
 
 .PHONY: unit
-unit: setup ## Unit tests of the core, the modules and the tools (6 min by two processes, 14 by one)
+unit: setup ## Unit tests of the core, the modules and the tools (11 min by two processes)
 	@tools/need.sh ssh=openssh-client fish=fish tcsh=tcsh mksh=mksh
 	pytest tests/unit
 
 .PHONY: contract
-contract: setup ## The hosts' side against a real engine of each generation, without SSH and Ansible (12 min)
+contract: setup ## The hosts' side against a real engine of each generation, without SSH and Ansible (14 min)
 	pytest tests/contract --each-once
 
 .PHONY: browser
@@ -109,7 +109,7 @@ molecule: setup ## Molecule scenarios of the roles
 	@tools/molecule.sh
 
 .PHONY: integration
-integration: setup ## Tests on labs with real engines, three labs side by side (51 min)
+integration: setup ## Tests on labs with real engines, three labs side by side (an hour)
 	@tools/need.sh chromium=chromium chromedriver=chromium-driver
 	pytest tests/integration_lab --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
