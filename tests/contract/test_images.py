@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import image_stream
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import Image
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.calls import (
     ImageTransfer,
     Load,
@@ -62,6 +63,13 @@ def answers(port: int) -> bool:
         return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
+def make_another() -> None:
+    """Make an image of the name NAME, which no host has."""
+    made = output_of("docker", "create", BUSYBOX).strip()
+    output_of("docker", "commit", "--change", "LABEL other=1", made, NAME)
+    output_of("docker", "rm", made)
+
+
 @pytest.fixture
 def images(engine: Engine) -> Iterator[dict[str, str]]:
     """Compare the engine's images before a test with those after it."""
@@ -73,9 +81,7 @@ def images(engine: Engine) -> Iterator[dict[str, str]]:
 @pytest.fixture
 def archive(images: dict[str, str], engine: Engine, tmp_path: Path) -> Iterator[dict[str, str]]:
     """Save an image that the host does not have any more; give its id, name and file."""
-    made = output_of("docker", "create", BUSYBOX).strip()
-    output_of("docker", "commit", "--change", "LABEL other=1", made, NAME)
-    output_of("docker", "rm", made)
+    make_another()
     path = tmp_path / "image.tar"
     output_of("docker", "save", "-o", str(path), NAME)
     found = {"id": image_id(engine, NAME), "path": str(path)}
@@ -300,14 +306,20 @@ def loaded(engine: Engine, path: Path, image: ArchivedImage) -> str:
     return load(engine, Load(transfer, archive, allowed)).image or image.id
 
 
+def saved(engine: Engine, folder: Path) -> tuple[Image, Path]:
+    """Return an image that the engine has, and an archive of it."""
+    own = engine.inspect_image(BUSYBOX)
+    assert own is not None
+    path = folder / "image.tar"
+    path.write_bytes(b"".join(engine.save_image(own.id)))
+    return own, path
+
+
 def test_an_archive_goes_to_the_store_of_any_engine(
     images: dict[str, str], engine: Engine, second: Engine, tmp_path: Path
 ) -> None:
     """What the controller reads in it is what engines make of it, and one archive has the same id each time."""
-    own = engine.inspect_image(BUSYBOX)
-    assert own is not None
-    path = tmp_path / "image.tar"
-    path.write_bytes(b"".join(engine.save_image(own.id)))
+    own, path = saved(engine, tmp_path)
     archived = read_archive(str(path))[own.id]
     assert archived.contents == {own.architecture: own.content}
     there = loaded(second, path, archived)
@@ -322,11 +334,11 @@ def test_an_archive_goes_to_the_store_of_any_engine(
     assert loaded(second, path, archived) == there
 
 
-def several(folder: Path, saved: Path) -> tuple[Path, dict[str, ArchivedImage]]:
+def several(folder: Path, packed: Path) -> tuple[Path, dict[str, ArchivedImage]]:
     """Make of an archive another one that has its image for another machine as well (OCI image layout)."""
     unpacked = folder / "several"
-    output_of("tar", "--one-top-level", f"--directory={folder}", "--extract", "--file", str(saved))
-    (folder / saved.stem).rename(unpacked)
+    output_of("tar", "--one-top-level", f"--directory={folder}", "--extract", "--file", str(packed))
+    (folder / packed.stem).rename(unpacked)
     (entry,) = json.loads((unpacked / "manifest.json").read_text(encoding="utf-8"))
     blobs = unpacked / "blobs" / "sha256"
     blobs.mkdir(parents=True, exist_ok=True)
@@ -368,18 +380,13 @@ def several(folder: Path, saved: Path) -> tuple[Path, dict[str, ArchivedImage]]:
 def test_an_archive_for_several_machines_is_loaded_for_the_own(
     images: dict[str, str], engine: Engine, second: Engine, tmp_path: Path
 ) -> None:
-    own = engine.inspect_image(BUSYBOX)
-    assert own is not None
-    saved = tmp_path / "image.tar"
-    saved.write_bytes(b"".join(engine.save_image(own.id)))
-    path, found = several(tmp_path, saved)
+    own, packed = saved(engine, tmp_path)
+    path, found = several(tmp_path, packed)
     image = found[full_name(NAME)]
     assert image.architecture == own.architecture
     assert image.contents[own.architecture] == own.content
     assert set(image.contents) == {"amd64", "arm64"}
-    made = output_of("docker", "create", BUSYBOX).strip()
-    output_of("docker", "commit", "--change", "LABEL other=1", made, NAME)
-    output_of("docker", "rm", made)
+    make_another()
     older = engine.inspect_image(NAME)
     assert older is not None
     sent = b"".join(engine.save_image(older.id))

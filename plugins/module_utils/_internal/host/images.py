@@ -193,10 +193,11 @@ def take_in(
     image = next(iter(alike), image)
     if strange:
         problems = _roll_back(engine, before, after, loaded, strange)
-        raise EngineError(
+        why = (
             f"The image {strange[0][:19]} came where {image[:19]} was to come; it was removed, and the host runs "
-            f"nothing of it.{' But: '.join(['', *problems])}"
+            "nothing of it."
         )
+        raise EngineError(" ".join([why, *problems]))
     if engine.inspect_image(image) is None:
         problems = _restore_names(engine, before, after, loaded)
         raise EngineError(" ".join([f"The archive was loaded, but the engine has no {image[:19]}.", *problems]))

@@ -247,13 +247,13 @@ OTHER_TOOLS = {
     **dict.fromkeys(("cpu", "cpus_per_task", "vcpus"), "cpus"),
     **dict.fromkeys(("workdir", "working_dir", "chdir"), "directory"),
     **dict.fromkeys(("environment", "envs"), "env"),
-    **dict.fromkeys(("exclude",), "excluded_hosts"),
-    **dict.fromkeys(("nodelist",), "hosts"),
+    "exclude": "excluded_hosts",
+    "nodelist": "hosts",
     **dict.fromkeys(("time", "time_limit", "timeout"), "max_duration"),
     **dict.fromkeys(("mem", "ram"), "memory"),
     **dict.fromkeys(("binds", "volume", "volumes"), "mounts"),
-    **dict.fromkeys(("partition",), "resource_group"),
-    **dict.fromkeys(("shm",), "shm_size"),
+    "partition": "resource_group",
+    "shm": "shm_size",
     **dict.fromkeys(("nodes", "num_nodes", "replicas", "scale", "workers"), "size"),
 }
 """Names in Slurm, Docker, Compose, Ray, SkyPilot and dstack, with those of the request."""
