@@ -109,7 +109,7 @@ molecule: setup ## Molecule scenarios of the roles
 	@tools/molecule.sh
 
 .PHONY: integration
-integration: setup ## Tests on labs with real engines, three labs side by side (an hour)
+integration: setup ## Tests on labs with real engines, three labs side by side (60 min)
 	@tools/need.sh chromium=chromium chromedriver=chromium-driver
 	pytest tests/integration_lab --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
