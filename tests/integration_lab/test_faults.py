@@ -63,7 +63,7 @@ def restored(untouched_lab: Snapshot) -> Iterator[Snapshot]:
     assert differences(untouched_lab, snapshot()) == []
 
 
-ENGINE, PROGRAM = "-x dockerd", "-f '[c]luster-compute/programs'"
+ENGINE, CALLS = "-x dockerd", "-f '[c]luster-compute/programs'"
 """Options by which pgrep and pkill find the engine of a host, and the programs of calls to it."""
 
 
@@ -174,11 +174,11 @@ def test_an_interrupted_launch_gives_back_what_it_holds_before_it_ends(restored:
 
     # A host's program goes on when its controller ends; this one is waited for, and what it has begun then goes.
     released = f"timeout 100 sh -c 'while grep -q half {STATE}/ledger.json; do sleep 0.1; done'"
-    with stands_still("n1", PROGRAM, MADE), ThreadPoolExecutor(1) as pool:
+    with stands_still("n1", CALLS, MADE), ThreadPoolExecutor(1) as pool:
         moments = {"n1": STILL.format("python3"), "n2": MADE}
         interrupted = pool.submit(interrupt_a_launch, BASE, moments, tmp_path, signal.SIGTERM)
         script("n1", f'timeout 100 sh -c "until {moments["n1"]}; do sleep 0.1; done"')
-        on("n1", "sh", "-eu", stdin=f"{released}; pkill -CONT {PROGRAM}", seconds=120)
+        on("n1", "sh", "-eu", stdin=f"{released}; pkill -CONT {CALLS}", seconds=120)
         code, output = interrupted.result(120)
     assert code == -signal.SIGTERM, output
     assert "what the launch of session half holds is given back" in output
