@@ -36,7 +36,7 @@ check_shell() {
 check "ruff check" ruff check --quiet .
 check "ruff format" ruff format --check --diff --quiet .
 check "mypy" mypy --package ansible_collections.cluster_compute.session.plugins
-check "mypy tools" mypy tools
+check "mypy tools" mypy tools playbooks/ccs.py
 check "mypy tests" mypy --package ansible_collections.cluster_compute.session.tests
 check "yamllint" yamllint --strict .
 check "ansible-lint" ansible-lint --offline -q --nocolor

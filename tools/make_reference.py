@@ -30,7 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     KNOWN_VARIABLES,
     documented,
 )
-from ansible_collections.cluster_compute.session.tools import diagrams, matrix  # noqa: E402
+from ansible_collections.cluster_compute.session.tools import diagrams, matrix, session_schema  # noqa: E402
 
 FOLDER = CHECKOUT / "docs" / "reference"
 ASSETS = CHECKOUT / "docs" / "assets"
@@ -72,6 +72,7 @@ def main() -> int:
     wanted |= {readme_of(role): readme(role, everything["role"][role]) for role in everything["role"]}
     wanted[ASSETS / "packages.svg"] = diagrams.packages_picture(CHECKOUT)
     wanted[ASSETS / "launch_steps.svg"] = diagrams.launch_picture(CHECKOUT)
+    wanted[ASSETS / "session.schema.json"] = session_schema.schema()
     wanted[DESCRIPTION] = description(DESCRIPTION.read_text(encoding="utf-8"))
     wanted[SUPPORT] = support(SUPPORT.read_text(encoding="utf-8"))
     wanted[SPECIFICATION] = specification(SPECIFICATION.read_text(encoding="utf-8"))

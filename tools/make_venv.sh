@@ -42,4 +42,5 @@ echo "Installing the pinned Python packages of requirements/develop.txt into $ve
 collections=(awx.awx community.docker)
 echo "Installing the collections ${collections[*]}, from the PyPI package ansible, into $venv"
 "$venv/bin/python" tools/get_collection.py 12.3.0 "${collections[@]}"
+ln -sf ../../playbooks/ccs "$venv/bin/ccs"
 touch "$venv/.complete"

@@ -40,7 +40,10 @@ SOURCES: dict[str, tuple[str, ...]] = {
     ),
     # The examples, their image, what programs in a replica read and are started by, and what judges them.
     "examples": (
-        "examples/**/*",
+        "examples/*/**/*",
+        "examples/demo_session.yml",
+        "examples/images.yml",
+        "examples/run.yml",
         "docs/examples.md",
         "docs/torchrun.md",
         "inventories/minimal/**/*",

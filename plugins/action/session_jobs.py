@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
@@ -29,6 +29,7 @@ PREFIX = "job_"
 class ActionModule(ControllerAction):
     """The action behind the module session_jobs."""
 
+    OPTIONS: ClassVar[Mapping[str, object]] = {"own": {"type": "dict"}}
     REFUSED = job.REFUSED
 
     def answer(self, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Mapping[str, object]:
@@ -38,4 +39,4 @@ class ActionModule(ControllerAction):
         if slips:
             raise InvalidInput(slips)
         # The values of env are secret, and the step that starts the job reads them itself.
-        return {"request": encode(replace(parse_job_request(own), env={}))}
+        return {"request": encode(replace(parse_job_request({**own, **(arguments["own"] or {})}), env={}))}

@@ -14,6 +14,11 @@ description:
     C(job_env) are not returned. They are read again when the command starts.
   - Runs on the controller and changes nothing.
 author: The cluster_compute.session authors (@cluster-compute)
+options:
+  own:
+    description:
+      - Variables of the job of a playbook that has its own, such as C(job_id=batch). They replace those of the user.
+    type: dict
 extends_documentation_fragment:
   - cluster_compute.session.attributes.info
   - cluster_compute.session.attributes

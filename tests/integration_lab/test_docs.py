@@ -51,7 +51,7 @@ INSTALLATION = "docs/install.md"
 REPOSITORY = str(yaml.safe_load((CHECKOUT / "galaxy.yml").read_text(encoding="utf-8"))["repository"])
 PUBLISHED = (f"{REPOSITORY}/blob/main/", f"{REPOSITORY.replace('github.com', 'raw.githubusercontent.com')}/main/")
 """Where readers who have no checkout find the files of it, as pages and as they are."""
-PROGRAMS = {"ansible", "ansible-inventory", "ansible-playbook", "ssh"}
+PROGRAMS = {"ansible", "ansible-inventory", "ansible-playbook", "ccs", "ssh"}
 MAKE = {"make lab-up", "make launch", "make teardown"}
 """Targets that are run by running what make would run."""
 ELSEWHERE = {
@@ -86,6 +86,7 @@ ELSEWHERE = {
 EXPECTED = {
     "README.md": ["main1 ", "rank 3 of 4: sub3 on host"],
     "docs/awx.md": [],
+    "docs/ccs.md": ["Next: ccs ssh first", "first    RUNNING", " | sub2", "sub2     n3", "main1: rank 0 of 3"],
     "docs/firewalls.md": [],
     "docs/first_session.md": [
         "sub2     n3",
@@ -137,7 +138,7 @@ EXPECTED = {
     "docs/lab.md": ["Server Version: 20.10", "Server Version: 26.1", "n1"],
 }
 """What the output of a document's commands has to hold, in this order where it matters for more than one."""
-SESSIONS = ("first", "big", "small", "train", "demo", "cards", "pinned")
+SESSIONS = ("first", "big", "small", "train", "demo", "cards", "pinned", "batch")
 SHARED = ("docs/status.md", "docs/environment.md", "docs/inside.md", "docs/first_session.md", "docs/queue.md")
 """Documents that look at the session `first`: the one before leaves it to the one after, and the last removes it."""
 REPEATED = "docs/lab.md"
