@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.preflight.opening import (
     PEER,
     UFW,
@@ -97,6 +98,16 @@ def test_the_preparation_opens_ufw_for_other_hosts_and_closes_it_again(
     keep_out(state="absent")
     assert heard(host, peer, shared) == (False, False, False)
     assert (output_of("ufw", "show", "added"), OPENED.exists()) == (before, False)
+
+
+def test_a_policy_that_drops_what_nftables_accepts_is_seen(nothing_is_left: None) -> None:
+    before = output_of("iptables", "-S", "FORWARD").split()[2]
+    try:
+        for policy in ("DROP", "ACCEPT"):
+            output_of("iptables", "-P", "FORWARD", policy)
+            assert firewall.drops_forwarded() is (policy == "DROP")
+    finally:
+        output_of("iptables", "-P", "FORWARD", before)
 
 
 def test_a_session_works_with_ufw_and_after_it_has_written_its_rules_again(host: Host, ufw: None) -> None:

@@ -66,6 +66,7 @@ def test_a_host_that_is_ready_says_what_it_is(host: Host) -> None:
     assert found["packages"]["missing"] == []
     assert found["packages"]["runtime"] == ""
     assert (found["kernel"]["links"], found["kernel"]["rules"], found["kernel"]["forwarding"]) == ("", "", True)
+    assert found["kernel"]["drops_forwarded"] is False  # with the engine's own rules
     assert isinstance(found["encryption"], str)
     assert found["disks"].keys() == {"images and containers", "state of sessions"}
     assert found["roots"].keys() == {"/srv"}

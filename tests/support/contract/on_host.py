@@ -285,11 +285,18 @@ class Host:
         answer = run(name, json.loads(json.dumps(encode(given))), check_mode)
         return dict(json.loads(json.dumps(answer)))
 
-    def plan(self, others: int = 0, settings: Mapping[str, Any] | None = None, **request: Any) -> Session:
+    def plan(
+        self,
+        others: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        inventory: Mapping[str, Any] | None = None,
+        **request: Any,
+    ) -> Session:
         """Plan a session by what this host says of itself, as a launch does.
 
         others: how many more hosts the plan has, of which nobody is there: what a test shows of such a host is what
-        this one does for it. request: variables of the request, without their prefix.
+        this one does for it. inventory: more variables of the hosts. request: variables of the request, without their
+        prefix.
         """
         given = {
             "name": "demo",
@@ -303,22 +310,24 @@ class Host:
         wanted = parse_request({f"session_{key}": value for key, value in given.items()})
         images = sorted({role.image for role in wanted.roles})
         paths = [mount.source for mount in wanted.mounts if mount.source is not None]
-        own = self.call("host_info", session_name=wanted.name, images=images, paths=paths)["host"]
+        of_host = {**INVENTORY, **(inventory or {})}
+        cards = of_host.get("cluster_compute_accelerators", {})
+        own = self.call("host_info", session_name=wanted.name, images=images, paths=paths, accelerators=cards)["host"]
         assert own["usable"], own["problem"]
         facts = {HERE: own}
         for number in range(1, others + 1):
             facts[f"there{number}"] = {**copy.deepcopy(own), "containers": [], "reservations": []}
             facts[f"there{number}"]["underlay"]["address"] = f"10.209.0.{200 + number}"
-        inventory = dict.fromkeys(facts, INVENTORY)
+        variables = dict.fromkeys(facts, of_host)
         read = {name: read_facts(plain, name) for name, plain in facts.items()}
-        hosts = hosts_from_facts(read, inventory, wanted.name)
+        hosts = hosts_from_facts(read, variables, wanted.name)
         placement = place(wanted, hosts)
         assert isinstance(placement, Placement), placement
-        check_request_against_hosts(wanted, read, placement, None, inventory)
+        check_request_against_hosts(wanted, read, placement, None, variables)
         session_id = str(uuid.uuid4())
         free = {host.name: host.free_devices for host in hosts}
         site = Settings.from_variables(settings or {})
-        plan = build_plan(wanted, placement, session_id, PlanInputs(read, site, free, inventory))
+        plan = build_plan(wanted, placement, session_id, PlanInputs(read, site, free, variables))
         plan = with_images(plan, needs_of(images_of(plan.replicas), read, wanted.image_pull))
         record = prepared(new_record(session_id, "somebody", wanted.to_dict()), encode(plan))
         allocatable = {host.name: encode(allocatable_of(host)) for host in hosts}[HERE]

@@ -132,6 +132,16 @@ def try_matches(nftables: bool) -> None:
         _run(["unshare", "--net", "iptables-restore", "--noflush"], PROBE)
 
 
+def drops_forwarded() -> bool:
+    """Return whether iptables drops forwarded IPv4 packets that none of its rules accepts.
+
+    An engine sets that when its rules are those of iptables, and leaves it behind (Docker docs, Docker with nftables).
+    """
+    with suppress(FirewallError):
+        return _has(IPTABLES) and "-P FORWARD DROP" in _run([IPTABLES, "--wait", LOCK_SECONDS, "-S"]).splitlines()
+    return False
+
+
 def _has(name: str) -> bool:
     return any(os.access(os.path.join(folder, name), os.X_OK) for folder in _PATH.split(":"))
 

@@ -180,6 +180,8 @@ def _kernel(nftables: bool) -> dict[str, Any]:
         "links": problem(link.try_kinds),
         "rules": problem(firewall.try_matches, nftables),
         "forwarding": machine.setting("net.ipv4.ip_forward") == "1",
+        # Rules of nftables do not accept what iptables drops; those of the engine are in iptables otherwise.
+        "drops_forwarded": nftables and firewall.drops_forwarded(),
         "connections": [
             machine.integer("net.netfilter.nf_conntrack_count"),
             machine.integer("net.netfilter.nf_conntrack_max"),

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
-from ..adapters import ssh_server
+from ..adapters import firewall, ssh_server
 from ..adapters.engine import RUNTIME, Engine
 from ..adapters.engine_objects import Health, Inspected
 from ..adapters.first_address import is_first
@@ -20,6 +20,7 @@ from ..adapters.listeners import listening_addresses, listens
 from ..core.model.call.session_host import ProvenReplica
 from ..core.model.plan import VXLAN, Network, Plan, Replica
 from ..core.model.record import PublicKeys
+from ..core.rules.endpoints import ACCEPT_FORWARDED, DROPPED
 from ..core.rules.environment import LOGIN_PORT, SSH_PORT
 from ..core.rules.first_program import in_front
 from ..core.rules.logins import login_pairs
@@ -283,7 +284,7 @@ def _prove_logins(engine: Engine, plan: Plan, host: str, waiting: Waiting) -> No
     if failures and waiting.put_back():  # an entrypoint has changed names in the meantime
         failures = logins.failures(engine, own)
     if failures:
-        raise VerificationFailed("\n".join([*failures, *_without_rules(engine)]))
+        raise VerificationFailed("\n".join([*failures, *_other_rules(engine)]))
     deadline = time.monotonic() + waiting.patience
     while failures := logins.failures(engine, others):
         if time.monotonic() > deadline:
@@ -293,10 +294,12 @@ def _prove_logins(engine: Engine, plan: Plan, host: str, waiting: Waiting) -> No
         time.sleep(1)
 
 
-def _without_rules(engine: Engine) -> list[str]:
-    """Return why replicas of one host may not reach each other, if the engine writes no firewall rules."""
+def _other_rules(engine: Engine) -> list[str]:
+    """Return why replicas of one host may not reach each other, by the rules of the firewall."""
     why = engine_settings.why_no_rules(engine.process())
     if not why:
+        if engine.uses_nftables() and firewall.drops_forwarded():
+            return [f"{DROPPED} {ACCEPT_FORWARDED}"]
         return []
     return [
         f"Docker Engine writes no firewall rules ({why}). Rules from before that setting, or others of the host, may "

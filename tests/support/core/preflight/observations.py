@@ -78,6 +78,7 @@ def observation(number: int) -> dict[str, Any]:
             "links": "",
             "rules": "",
             "forwarding": True,
+            "drops_forwarded": False,
             "connections": [10, 1000],
             "local_ports": [32768, 60999],
             "neighbours": neighbour_limits(None),

@@ -34,7 +34,7 @@ from ..rules.admission import REMAPPED
 from ..rules.build import overlay_mtu
 from ..rules.capacity import hosts_from_facts
 from ..rules.data import NETWORK_FILESYSTEMS, data_of_hosts, exposed, mount_problems, roots_of, sharing_problems
-from ..rules.endpoints import engine_without_rules
+from ..rules.endpoints import ACCEPT_FORWARDED, DROPPED, engine_without_rules
 from ..rules.neighbours import MAX_REPLICAS, neighbour_limits, parse_max_replicas
 from ..rules.site import Settings
 from ..values import image_names
@@ -447,6 +447,8 @@ def _kernel_settings(check: Check, host: str, kernel: Mapping[str, Any]) -> None
             "Replicas get out, and published ports in, as Docker Engine sets it when it starts.",
             "Set net.ipv4.ip_forward=1, and see what else sets it (/etc/sysctl.d).",
         )
+    if kernel["drops_forwarded"]:
+        check.bad(WARNING, host, DROPPED, "The policy of the iptables chain FORWARD is ACCEPT.", ACCEPT_FORWARDED)
     used, most = kernel["connections"]
     if most and used > FULL_TABLE * most:
         check.bad(

@@ -10,6 +10,12 @@ from collections.abc import Mapping
 from ..model.facts import EngineFacts, HostFacts
 from .data import some_of
 
+DROPPED = (
+    "Docker Engine writes nftables rules (the setting firewall-backend), but iptables drops what they accept: the "
+    "policy of its chain FORWARD is DROP, as an engine sets it whose rules are those of iptables."
+)
+ACCEPT_FORWARDED = "If nothing else needs that policy, restart the host, or run iptables -P FORWARD ACCEPT."
+
 
 def why_no_endpoint(facts_by_host: Mapping[str, HostFacts]) -> dict[str, str]:
     """Return in full sentences why hosts cannot be an end of an overlay; hosts that can are not included.

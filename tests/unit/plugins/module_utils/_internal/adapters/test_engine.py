@@ -52,6 +52,7 @@ def asking(server: EngineServer) -> Engine:
         ("1.49", {"FirewallBackend": {"Driver": "iptables"}}, False),
         ("1.52", {"FirewallBackend": {"Driver": "iptables+firewalld", "Info": [["ReloadedAt", "x"]]}}, False),
         ("1.52", {"FirewallBackend": {"Driver": "nftables"}}, True),
+        ("1.52", {"FirewallBackend": {"Driver": "nftables+firewalld", "Info": [["ReloadedAt", "x"]]}}, True),
         ("1.52", {"FirewallBackend": None}, False),
         ("1.52", {}, False),
     ],

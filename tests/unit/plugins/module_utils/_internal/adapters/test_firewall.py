@@ -28,6 +28,29 @@ def test_comments_of_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> N
     assert table.found(SESSION)["cc-3614fdf3"] == ["ba9876543210"]
 
 
+@pytest.mark.parametrize(
+    ("listed", "drops"),
+    [
+        ("-P INPUT ACCEPT\n-P FORWARD DROP\n-P OUTPUT ACCEPT\n-A FORWARD -j DOCKER-USER\n", True),
+        ("-P INPUT DROP\n-P FORWARD ACCEPT\n-A FORWARD -j DROP\n", False),
+        (None, False),
+    ],
+)
+def test_a_policy_that_drops_what_other_rules_accept_is_seen(
+    monkeypatch: pytest.MonkeyPatch, listed: str | None, drops: bool
+) -> None:
+    def run(command: list[str], stdin: str | None = None) -> str:
+        if listed is None:
+            raise firewall.FirewallError("iptables: table `filter' is incompatible, use 'nft' tool.")
+        return listed
+
+    monkeypatch.setattr(firewall, "_run", run)
+    monkeypatch.setattr(firewall, "_has", lambda _name: True)
+    assert firewall.drops_forwarded() is drops
+    monkeypatch.setattr(firewall, "_has", lambda _name: False)
+    assert not firewall.drops_forwarded()
+
+
 @pytest.mark.parametrize(("comes_back", "jumps"), [(True, 0), (False, 1)])
 def test_a_jump_that_an_engine_is_moving_is_not_put_in_again(
     monkeypatch: pytest.MonkeyPatch, comes_back: bool, jumps: int

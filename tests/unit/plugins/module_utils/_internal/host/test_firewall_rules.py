@@ -6,9 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     OverlayTunnel,
     new_record,
@@ -19,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     firewall_rules,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host.steps import descriptions
+from ansible_collections.cluster_compute.session.tests.support.adapters.engine_server import engine_server
 
 
 @pytest.mark.parametrize(
@@ -40,6 +43,33 @@ def test_before_the_engine_runs_its_settings_tell(
         path.write_text(text, encoding="utf-8")
     monkeypatch.setattr(engine_settings, "FILE", path)
     assert firewall_rules.will_use_nftables() is uses_nftables
+
+
+@pytest.mark.parametrize(
+    ("api", "backend", "form"),
+    [
+        ("1.41", None, "iptables"),  # 20.10.24
+        ("1.45", None, "iptables"),  # 26.1.5
+        ("1.51", {"Driver": "iptables"}, "iptables"),  # 28.5.2
+        ("1.55", {"Driver": "iptables", "Info": [["EnableUserlandProxy", "true"]]}, "iptables"),  # 29.6.1
+        ("1.52", {"Driver": "nftables"}, "nft"),
+        ("1.52", {"Driver": "nftables+firewalld", "Info": [["ReloadedAt", "2025-07-16T16:59:14Z"]]}, "nft"),
+    ],
+)
+def test_rules_have_the_form_of_the_engine_s_own(
+    api: str, backend: dict[str, Any] | None, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers to ``GET /info`` are recorded; those of the last two are of Docker's documentation and tests."""
+    monkeypatch.setattr(firewall, "_run", lambda command, stdin=None: '{"nftables": []}' if "-j" in command else "")
+    monkeypatch.setattr(firewall, "_has", lambda _name: True)
+    monkeypatch.setattr(firewall, "kinds", lambda: [firewall.IPTABLES])
+    wanted = isolation.isolation_of_probe(5000, 4789, ("192.0.2.1", "192.0.2.2"), "192.0.2.1", ("eth0",))
+    with engine_server(tmp_path) as server:
+        server.version = api
+        server.answer("GET /info", value={} if backend is None else {"FirewallBackend": backend})
+        (step,) = firewall_rules.rule_steps(wanted, Engine.connect(path=str(server.path)).uses_nftables())
+    assert set(step.after) == {form}
+    assert "drop" in str(step.after).lower()
 
 
 def test_a_session_that_waits_needs_no_rules_nor_one_that_all_are_kept_out_of(

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine_objects import (
     read_inspected,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import verify
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import logins, verify
 from ansible_collections.cluster_compute.session.tests.support.plans import typed_plan
 
 
@@ -30,6 +31,23 @@ def test_every_line_that_a_program_wrote_is_marked_as_its_own(written: str, said
 
 def test_a_long_line_is_cut_to_its_end() -> None:
     assert verify._last_output("x" * 99999 + "end") == f"Its last output:\n| {'x' * (verify.LONGEST_OUTPUT - 3)}end"
+
+
+@pytest.mark.parametrize(
+    ("nftables", "drops", "said"), [(True, True, "iptables -P FORWARD ACCEPT"), (True, False, ""), (False, True, "")]
+)
+def test_a_failed_login_names_the_policy_that_drops_what_an_engine_with_nftables_accepts(
+    nftables: bool, drops: bool, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(firewall, "drops_forwarded", lambda: drops)
+    monkeypatch.setattr(logins, "failures", lambda _engine, _pairs: ["main1 cannot log in to sub1"])
+    monkeypatch.setattr(verify, "login_pairs", lambda _plan, _host: ([], []))
+    engine: Any = SimpleNamespace(process=lambda: 0, uses_nftables=lambda: nftables)
+    plan: Any = None
+    with pytest.raises(verify.VerificationFailed) as raised:
+        verify._prove_logins(engine, plan, "h1", verify.Waiting(0, lambda: None))
+    assert ("firewall-backend" in str(raised.value)) is bool(said)
+    assert said in str(raised.value)
 
 
 def test_without_patience_nobody_waits_for_a_replica_that_may_need_others() -> None:

@@ -180,6 +180,7 @@ def put(path: str, value: Any) -> Break:
         (put("kernel/links", "Unknown device type"), ERROR, "kernel", "The kernel has VXLAN"),
         (put("kernel/rules", "No chain/target/match by that name."), ERROR, "kernel", "firewall rules"),
         (put("kernel/forwarding", False), ERROR, "kernel", "net.ipv4.ip_forward"),
+        (put("kernel/drops_forwarded", True), WARNING, "kernel", "iptables -P FORWARD ACCEPT"),
         (put("kernel/connections", [900, 1000]), WARNING, "kernel", "nf_conntrack_max"),
         (put("kernel/neighbours", {IPV4_LIMIT: 65535}), WARNING, "kernel", f"{IPV4_LIMIT}=65536"),
         (
