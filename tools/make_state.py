@@ -28,7 +28,7 @@ def main() -> int:
     path = ROOT / "tests" / "states" / f"{given.version}.json"
     if path.exists():
         parser.error(f"{path} is there already. What a release has written stays as it is.")
-    with hosts.hosts_up(given.keep_lab):
+    with hosts.hosts_up([HOST], given.keep_lab):
         hosts.bring(HOST, hosts.packed())
         place = f"PYTHONPATH={hosts.PLACE}/site:{hosts.PLACE}/.collections"
         command = hosts.on_host(HOST, place, "PYTHONDONTWRITEBYTECODE=1", "/usr/bin/python3", "-m", MODULE)

@@ -20,5 +20,5 @@ pytest_plugins = [f"{HERE}.on_host" if "CLUSTER_COMPUTE_CONTRACT" in os.environ 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker of tests that run on both generations in each check."""
-    config.addinivalue_line("markers", "both_engines: is of what engines do in ways of their own, so both run it")
+    """Declare the marker of tests that run on every generation in each check."""
+    config.addinivalue_line("markers", "every_engine: is of what engines do in ways of their own, so each runs it")

@@ -202,7 +202,7 @@ def prove(session: Session) -> None:
                 "log-driver": "local",
             },
             id="addresses",
-            marks=pytest.mark.both_engines,
+            marks=pytest.mark.every_engine,
         ),
     ],
     indirect=True,
@@ -223,7 +223,7 @@ def test_a_session_works_where_the_engine_keeps_its_data_elsewhere(settings: dic
     prove(host.launch(size=2, ports="18080:80"))
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 @pytest.mark.parametrize("settings", [{"iptables": False}], ids=["iptables"], indirect=True)
 def test_an_engine_without_rules_is_told_and_its_replicas_reach_each_other(
     settings: dict[str, Any], host: Host
@@ -282,7 +282,7 @@ def card() -> Iterator[None]:
     Path(CARD).unlink()
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 @pytest.mark.parametrize(
     "settings",
     [{"experimental": True, "features": {"cdi": True}}, {"features": {"cdi": False}}],

@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.tests.support.contract.on_host 
     until,
 )
 
-pytestmark = pytest.mark.both_engines
+pytestmark = pytest.mark.every_engine
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def conversation(session: Session) -> Iterator[Callable[[str], str]]:
             yield say
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 @pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])
 def test_the_first_program_finds_it_whoever_starts_the_replica(others: int, host: Host) -> None:
     session = host.launch(size=3, others=others, max_replicas_per_host=3 - others, command=TELLS)
@@ -153,7 +153,7 @@ def test_the_first_program_finds_it_whoever_starts_the_replica(others: int, host
     assert session.bring("started")["actions"] == []
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_the_way_out_and_published_ports_work(host: Host) -> None:
     session = host.launch(size=2, ports=["18080:80", "18080:80/udp"])
     outward = outward_address()
@@ -195,7 +195,7 @@ def order(replica: str) -> str:
     return f"order interfaces of container demo-{replica}"
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 @pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])
 def test_a_replica_that_was_started_without_the_entry_is_mended_while_it_runs(
     others: int, host: Host, settings: dict[str, Any]
@@ -231,7 +231,7 @@ def test_a_replica_that_was_started_without_the_entry_is_mended_while_it_runs(
     assert session.bring("started")["actions"] == []
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 @pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])
 def test_what_somebody_changed_of_a_replica_s_network_is_changed_back(others: int, host: Host) -> None:
     session = host.launch(size=2 + others, others=others, max_replicas_per_host=2)
@@ -274,7 +274,7 @@ def test_what_somebody_changed_of_a_replica_s_network_is_changed_back(others: in
             assert session.bring("started")["actions"] == ["start SSH server demo-main1"], name
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 @pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])
 def test_a_replica_without_one_of_its_interfaces_gets_it_back(others: int, host: Host) -> None:
     session = host.launch(size=2 + others, others=others, max_replicas_per_host=2)
@@ -313,7 +313,7 @@ def settings() -> Iterator[dict[str, Any]]:
     assert until(lambda: RUNTIME in Engine.connect().info().runtimes)
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_the_entry_comes_and_goes_and_what_the_site_set_stays(host: Host, settings: dict[str, Any]) -> None:
     assert runtime("present")["actions"] == []
     for check_mode in (True, False):
@@ -345,7 +345,7 @@ def test_the_entry_comes_and_goes_and_what_the_site_set_stays(host: Host, settin
         ('{"runtimes": []}', "not an object with runtimes"),
         ('["runtimes"]', "not an object with runtimes"),
         pytest.param(
-            '{"no-such-setting": true}', "did not take its settings", marks=pytest.mark.both_engines, id="no setting"
+            '{"no-such-setting": true}', "did not take its settings", marks=pytest.mark.every_engine, id="no setting"
         ),
     ],
 )

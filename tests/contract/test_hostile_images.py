@@ -145,7 +145,7 @@ def lose_state(host: Host) -> None:
     (host.state.root / "ledger.json").unlink()
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_no_label_of_an_image_reaches_a_replica(host: Host, image_of: Make) -> None:
     session = host.plan(size=2)
     with_image(session, image_of(Labels=hostile_labels(forged(session.record)))).start()
@@ -157,7 +157,7 @@ def test_no_label_of_an_image_reaches_a_replica(host: Host, image_of: Make) -> N
         assert (held[LABEL_CPUS], held[LABEL_DEVICES]) == ("500", "{}")
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_nobody_becomes_root_by_a_label_where_the_state_is_lost(host: Host, image_of: Make) -> None:
     session = host.plan(size=2)
     with_image(session, image_of(Labels=hostile_labels(forged(session.record)))).start()
@@ -219,7 +219,7 @@ def test_what_an_earlier_release_made_is_told_and_left_as_it_is(host: Host) -> N
     assert session.files.read_record() == session.record
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_a_container_of_others_is_no_replica_whatever_its_image_says(
     host: Host, image_of: Make, engine: Engine
 ) -> None:
@@ -240,7 +240,7 @@ def test_a_container_of_others_is_no_replica_whatever_its_image_says(
         output_of("docker", "rm", "-fv", "not-ours")
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 @pytest.mark.parametrize(
     "config",
     [
@@ -303,7 +303,7 @@ REFUSED: dict[str, list[tuple[Any, str]]] = {
 }
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 @pytest.mark.parametrize("key", REFUSED)
 def test_what_no_session_can_be_made_of_is_refused_by_name(
     key: str, host: Host, image_of: Make, engine: Engine

@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.tests.support.contract.modules 
 from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, output_of, until
 from ansible_collections.cluster_compute.session.tests.support.contract.registry import having, refusing
 
-pytestmark = pytest.mark.both_engines
+pytestmark = pytest.mark.every_engine
 
 NAME = "cluster-compute/other:1"
 TOKEN = secrets.token_hex(8)

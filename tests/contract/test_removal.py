@@ -30,7 +30,7 @@ from ansible_collections.cluster_compute.session.tests.support.contract.on_host 
 )
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_everything_goes_and_no_other_session(host: Host, engine: Engine) -> None:
     before = things(engine)
     other = host.launch(name="other", size=1)
@@ -59,7 +59,7 @@ def test_everything_goes_and_no_other_session(host: Host, engine: Engine) -> Non
     assert things(engine) == before
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_a_network_that_the_engine_keeps_keeps_nothing_else(
     host: Host, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +122,7 @@ def test_what_nobody_knows_the_owner_of_goes_for_admins_only(host: Host) -> None
     )
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 @pytest.mark.parametrize("lost", ["state", "containers", "networks", "link", "rules and ledger"])
 def test_what_is_left_of_a_session_goes(lost: str, host: Host, engine: Engine) -> None:
     before = things(engine)
@@ -268,7 +268,7 @@ def test_tombstones_are_told_and_forgotten(host: Host, call: Call) -> None:
     assert call("session_record", forget=[session.id])["actions"] == []
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_a_program_that_asks_to_be_left_alone_is_stopped_all_the_same(host: Host) -> None:
     program = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
     session = host.launch(size=1, command=["sh", "-c", program])
@@ -297,7 +297,7 @@ def volume() -> Iterator[str]:
     output_of("docker", "volume", "rm", "-f", "contract-kept")
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_data_stays_and_mounts_go(host: Host, folder: Path, volume: str, engine: Engine) -> None:
     before = things(engine)["mounts"]
     mounts = [f"{folder}:/data", {"volume": volume, "target": "/volume"}]
@@ -315,7 +315,7 @@ def test_data_stays_and_mounts_go(host: Host, folder: Path, volume: str, engine:
     again.remove()
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_what_a_launch_made_of_data_goes_when_it_is_undone(host: Host, folder: Path, volume: str) -> None:
     made = folder / "new"
     session = host.plan(
@@ -335,7 +335,7 @@ def test_what_a_launch_made_of_data_goes_when_it_is_undone(host: Host, folder: P
     assert volume not in output_of("docker", "volume", "ls", "-q")
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_data_that_was_written_stays_when_a_launch_is_undone(host: Host, folder: Path, volume: str) -> None:
     made = folder / "new"
     mounts = [
@@ -349,7 +349,7 @@ def test_data_that_was_written_stays_when_a_launch_is_undone(host: Host, folder:
     assert volume in output_of("docker", "volume", "ls", "-q")
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_a_session_finds_the_folder_that_it_was_given(host: Host, folder: Path, ledger: LedgerFile) -> None:
     session = host.launch(size=1, mounts=[f"{folder}:/data:local"])
     (folder / "file").write_text("here", encoding="utf-8")

@@ -162,7 +162,7 @@ DAMAGE: dict[str, tuple[str, list[str]]] = {
 @pytest.mark.parametrize(
     "damage",
     [
-        pytest.param(name, marks=[pytest.mark.both_engines] if "container" in " ".join(wanted) else [])
+        pytest.param(name, marks=[pytest.mark.every_engine] if "container" in " ".join(wanted) else [])
         for name, (_command, wanted) in DAMAGE.items()
     ],
 )
@@ -213,7 +213,7 @@ def test_a_server_that_is_newer_than_its_key_is_not_asked_for_it(
     assert asked.read_text(encoding="ascii").split() == [str(trio.containers()["sub1"]["State"]["Pid"])]
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_rules_that_are_gone_are_written(trio: Session) -> None:
     before = rules()
     firewall.remove(trio.id)
@@ -228,7 +228,7 @@ def own_rules() -> list[str]:
     return [rule for rule in rules() if "cluster-compute" in rule]
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 @pytest.mark.parametrize(
     "command",
     [
@@ -259,7 +259,7 @@ def test_docker_prune_takes_nothing_of_a_session(trio: Session, whole: dict[str,
     assert invariants(trio) == whole
 
 
-@pytest.mark.both_engines
+@pytest.mark.every_engine
 def test_containers_are_kept_out_of_all_sessions_from_the_preparation_on(trio: Session, keep_out: Call) -> None:
     before, call = rules(), trio.call
 

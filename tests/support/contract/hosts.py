@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import files
 from pathlib import Path
@@ -28,7 +28,7 @@ from ansible_collections.cluster_compute.session.tests.support.lab_lock import L
 CHECKOUT = Path(__file__).resolve().parents[3]
 HERE = CHECKOUT / "tests" / "contract"
 LAB = Lab("contract", "/var/lib/cluster-compute-lab/contract")
-HOSTS = {"older": ("older1", "older2"), "newer": ("newer1", "newer2")}
+HOSTS = {generation: (f"{generation}1", f"{generation}2") for generation in ("older", "newer", "newest")}
 """The hosts of each engine generation, which share its files of tests, as they come to them."""
 PLACE = "/opt/contract"
 """Where a host has the tests, and what they need besides its own packages."""
@@ -50,10 +50,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def play(playbook: str) -> None:
-    """Run a playbook for the hosts."""
+def play(playbook: str, names: Collection[str] = ()) -> None:
+    """Run a playbook for these hosts and this machine, without any for all."""
+    limit = ["--limit", ",".join(["localhost", *names])] if names else []
     done = subprocess.run(
-        ["ansible-playbook", "-i", str(HERE / "inventory"), playbook],
+        ["ansible-playbook", "-i", str(HERE / "inventory"), *limit, playbook],
         cwd=CHECKOUT,
         env={
             **os.environ,
@@ -73,8 +74,8 @@ def play(playbook: str) -> None:
 
 
 @contextmanager
-def hosts_up(keep: bool) -> Iterator[None]:
-    """Make the hosts, with engines and images; remove them however the tests end."""
+def hosts_up(names: Collection[str], keep: bool) -> Iterator[None]:
+    """Make these hosts, with engines and images; remove all however the tests end."""
 
     def stop(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
@@ -88,8 +89,8 @@ def hosts_up(keep: bool) -> Iterator[None]:
         try:
             if not keep:
                 play("playbooks/lab_down.yml")
-            if not (keep and all(_is_ready(name) for names in HOSTS.values() for name in names)):
-                play(str(HERE / "hosts.yml"))
+            if not (keep and all(map(_is_ready, names))):
+                play(str(HERE / "hosts.yml"), names)
             yield
         finally:
             if not keep:
@@ -210,12 +211,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     events: queue.Queue[tuple[Run, Event]] = queue.Queue()
     problems = []
     files_left: dict[str, list[str]] = {}
-    with hosts_up(config.option.keep_lab):
+    chosen = {generation: HOSTS[generation] for generation in config.option.host or HOSTS}
+    with hosts_up([name for names in chosen.values() for name in names], config.option.keep_lab):
         archive = packed()
         runs = []
-        for number, generation in enumerate(config.option.host or HOSTS):
-            share = f"{number}/{len(HOSTS)}" if config.option.each_once and not config.option.host else ""
-            for name in HOSTS[generation]:
+        for number, (generation, names) in enumerate(chosen.items()):
+            share = f"{number}/{len(chosen)}" if config.option.each_once else ""
+            for name in names:
                 bring(name, archive)
                 runs.append(Run(generation, name, own_words(config), events, share))
         try:

@@ -145,7 +145,7 @@ def _by_file(session: pytest.Session) -> dict[str, list[pytest.Item]]:
 
 
 class _Share:
-    """Leaves out the tests that hosts of another engine generation run: those of both run where a file says so.
+    """Leaves out the tests that hosts of another engine generation run: each runs those that a file marks.
 
     number: of this generation, among *of* that share the tests.
     """
@@ -155,7 +155,7 @@ class _Share:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Choose by the name of a function, so that each generation has a part of each file, in each run the same."""
-        left_out = [item for item in items if not item.get_closest_marker("both_engines") and not self.has(item)]
+        left_out = [item for item in items if not item.get_closest_marker("every_engine") and not self.has(item)]
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
 
