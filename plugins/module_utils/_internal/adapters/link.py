@@ -109,6 +109,10 @@ PROBE = (
 prepare_hosts tests the same."""
 
 
+_ASIDE = "cc-aside"
+"""Name of an interface whose name another one gets, until it has its new one."""
+
+
 class LinkError(SessionError):
     """iproute2 failed; the message contains the command and its output."""
 
@@ -142,19 +146,43 @@ def run_in_network_of(pid: int, command: list[str]) -> str:
 
 def addresses_of(pid: int) -> dict[str, Link]:
     """Return the global addresses in the network namespace of the process *pid*, each with its link."""
-    links = [read_link(entry) for entry in json.loads(run_in_network_of(pid, ["ip", "-j", "address", "show"])) if entry]
+    return _by_address(_links_of(pid))
+
+
+def _links_of(pid: int) -> list[Link]:
+    return [read_link(entry) for entry in json.loads(run_in_network_of(pid, ["ip", "-j", "address", "show"])) if entry]
+
+
+def _by_address(links: Links) -> dict[str, Link]:
     return {address.local: link for link in links for address in link.addresses if address.scope == "global"}
 
 
 def ensure_interface(pid: int, address: str, name: str, mac: str) -> None:
-    """Give the interface with *address* in the network namespace of *pid* the name and the MAC it shall have."""
-    link = addresses_of(pid).get(address)
+    """Give the interface with *address* in the network namespace of *pid* the name and the MAC it shall have.
+
+    Another interface that has the name gets that of this one: engines from 28.0 on give an interface the first free
+    name, in the order in which somebody connects networks again.
+    """
+    links = _links_of(pid)
+    link = _by_address(links).get(address)
     if link is None:
         raise LinkError(f"The process {pid} has no interface with the address {address}.")
-    if (link.name, link.mac) != (name, mac):
-        run_in_network_of(pid, ["ip", "link", "set", "dev", link.name, "down"])
-        run_in_network_of(pid, ["ip", "link", "set", "dev", link.name, "name", name])
-        run_in_network_of(pid, ["ip", "link", "set", "dev", name, "address", mac, "up"])
+    if (link.name, link.mac) == (name, mac):
+        return
+
+    def change(interface: str, *settings: str) -> None:
+        run_in_network_of(pid, ["ip", "link", "set", "dev", interface, *settings])
+
+    is_taken = link.name != name and any(other.name == name for other in links)
+    if is_taken:
+        change(name, "down")
+        change(name, "name", _ASIDE)
+    change(link.name, "down")
+    change(link.name, "name", name)
+    change(name, "address", mac, "up")
+    if is_taken:
+        change(_ASIDE, "name", link.name)
+        change(link.name, "up")
 
 
 def delete_interface(pid: int, address: str) -> None:

@@ -34,7 +34,7 @@ from ..steps import Stage, Step
 from ..users import groups_of
 from .context import Context, digest
 from .differences import differences
-from .networks import attachments, has_entry, put_in_order
+from .networks import attachments, has_entry, has_planned_mac, put_in_order
 from .ssh import Login, image_user, key_files, login_of, places_in_image, search_path, server_steps, start_server
 
 if TYPE_CHECKING:
@@ -353,9 +353,11 @@ def _start_container(context: Context, container: str, replica: Replica) -> None
             f"{format_memlock(replica.memlock)}: it may not raise that limit above its own. Start it with the "
             f"capability CAP_SYS_RESOURCE, or ask for less. {error}"
         ) from error
-    # A container that was created before the entry always starts without it.
-    if has_entry(context) and context.engine.require(container).runtime != RUNTIME:
-        put_in_order(context, container, replica)
+    if has_entry(context):
+        found = context.engine.require(container)
+        # A container that was created before the entry always starts without it.
+        if found.runtime != RUNTIME or not has_planned_mac(context, found.endpoints, replica, found.pid):
+            put_in_order(context, container, replica)
 
 
 def _specification(context: Context, replica: Replica) -> str:

@@ -125,15 +125,37 @@ def _has_another_address(context: Context, replica: Replica, network: str, endpo
 
 
 def _out_of_order(context: Context, entry: Container, replica: Replica) -> int:
-    """Return the first process of a replica that has lost the order of the engine's entry. 0 if it has it."""
+    """Return the first process of a replica that has lost the order of the engine's entry, or its MAC in an overlay.
+
+    0 if it has both.
+    """
     if not has_entry(context):
         return 0
     pid, address = context.engine.pid_of(entry.id), str(replica.address)
     try:
-        has_it = not pid or (first_address.is_first(pid, address) and first_address.is_translated(pid, address))
+        has_it = not pid or (
+            first_address.is_first(pid, address)
+            and first_address.is_translated(pid, address)
+            and has_planned_mac(context, entry.endpoints, replica, pid)
+        )
     except OSError:
         return 0  # it is just ending
     return 0 if has_it else pid
+
+
+def has_planned_mac(context: Context, endpoints: Mapping[str, Endpoint], replica: Replica, pid: int) -> bool:
+    """Return whether a replica, if it runs, has the MAC by which the other hosts of an overlay know it.
+
+    Engines from 28.0 on choose one by chance for a network that was connected to an existing container, whatever was
+    requested, and again at each later start. The MAC that `put_in_order` sets is unknown to them.
+    """
+    network = context.network
+    if not pid or network is None or network.driver != "vxlan":
+        return True
+    if network.name not in endpoints or endpoints[network.name].mac == replica.mac:
+        return True
+    found = link.addresses_of(pid).get(str(replica.address))
+    return found is not None and found.mac == replica.mac
 
 
 def _without_interface(context: Context, entry: Container, replica: Replica, pid: int) -> list[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -261,3 +262,40 @@ def test_an_overlay_that_comes_or_goes_meanwhile_is_nobody_else_s(
     monkeypatch.setattr(link, "PAUSES", (0.0, 0.0, 0.0))
     assert link.why_no_port(4789, []) == ""
     assert len(left) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"eth0": "10.0.0.2", "eth2": "10.0.1.2"}, {"eth0": "10.0.0.2", "eth1": "10.0.1.2"}),
+        ({"eth1": "10.0.0.2", "eth0": "10.0.1.2"}, {"eth0": "10.0.0.2", "eth1": "10.0.1.2"}),
+        ({"eth0": "10.0.0.2", "eth1": "10.0.1.2"}, {"eth0": "10.0.0.2", "eth1": "10.0.1.2"}),
+    ],
+)
+def test_an_interface_gets_its_name_whoever_has_it(
+    before: dict[str, str], after: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, macs = dict(before), dict.fromkeys(before, "old")
+    down: set[str] = set()
+
+    def run(_pid: int, command: list[str]) -> str:
+        if command[:2] == ["ip", "-j"]:
+            return json.dumps([{**interface(name, names[name]), "address": macs[name]} for name in names])
+        name, *settings = command[4:]
+        if settings[0] == "name":
+            assert name in down
+            assert settings[1] == name or settings[1] not in names, "File exists"
+            names[settings[1]], macs[settings[1]] = names.pop(name), macs.pop(name)
+            down.remove(name)
+            down.add(settings[1])
+        elif settings[0] == "address":
+            macs[name] = settings[1]
+        if settings[-1] == "down":
+            down.add(name)
+        elif settings[-1] == "up":
+            down.remove(name)
+        return ""
+
+    monkeypatch.setattr(link, "run_in_network_of", run)
+    link.ensure_interface(7, "10.0.1.2", "eth1", "new")
+    assert (names, macs["eth1"], macs["eth0"], down) == (after, "new", "old", set())
