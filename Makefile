@@ -27,7 +27,7 @@ setup: .venv/.complete ## Make .venv with the pinned Python packages (1 min)
 	@tools/make_venv.sh
 
 # These are for people.
-lab-up launch teardown lab-down: export ANSIBLE_STDOUT_CALLBACK := cluster_compute.session.plain
+lab-up launch teardown lab-down machines-up: export ANSIBLE_STDOUT_CALLBACK := cluster_compute.session.plain
 
 .PHONY: lab-up
 lab-up: setup ## Bring up the lab: three hosts on this machine, ready for sessions
@@ -106,6 +106,19 @@ matrix: setup ## Unit, contract and sanity tests, and sessions on a lab, with ev
 other-kernel: setup ## Tests of what the kernel has to be able to, under Debian 12's own in a virtual machine
 	@tools/need.sh qemu-system-x86_64=qemu-system-x86
 	@python tools/other_kernel.py python -m pytest -q tests/other_kernel
+
+.PHONY: machines-up
+machines-up: setup ## Virtual machines with the kernels and systemd of Debian 12, 13 and forky, prepared for sessions
+	@tools/need.sh qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils mmdebstrap=mmdebstrap mkfs.ext4=e2fsprogs
+	@python tools/machines.py up
+
+.PHONY: machines-test
+machines-test: machines-up ## Tests of sessions on these machines; what passed is noted in docs/support_matrix.md
+	@python tools/machines.py test
+
+.PHONY: machines-down
+machines-down: setup ## Remove the machines and all that is theirs
+	@python tools/machines.py down
 
 .PHONY: molecule
 molecule: setup ## Molecule scenarios of the roles

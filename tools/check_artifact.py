@@ -39,6 +39,7 @@ LAB = (
     "examples/images/",
     "inventories/lab.sessions.yml",
     "inventories/lab/",
+    "inventories/machines/",
     "playbooks/lab_",
     "plugins/module_utils/_internal/lab/",
     "plugins/modules/image_archive.py",

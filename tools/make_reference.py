@@ -52,6 +52,8 @@ DESCRIPTION = CHECKOUT / "docs" / "request.md"
 """Written by hand but for the table of the variables, which follows from `core/model/fields`."""
 SUPPORT = CHECKOUT / "docs" / "support_matrix.md"
 """Written by hand but for the table of what `make matrix` has run."""
+MACHINES = CHECKOUT / "tests" / "machines.json"
+"""What `make machines-test` has written."""
 SPECIFICATION = CHECKOUT / "roles" / "launch" / "meta" / "argument_specs.yml"
 """Written by hand but for its last entry point, whose options are these variables."""
 REQUEST_ENTRY = "request"
@@ -109,7 +111,24 @@ def support(text: str) -> str:
     """Return the support matrix with the table of what `make matrix` has run made anew."""
     made = table(["ansible-core", "Python", "`make matrix`", "its part on a lab"], matrix.rows(matrix.noted(CHECKOUT)))
     before, after = re.split(r"^\| ansible-core \|.*\n(?:\|.*\n)+\n", text, maxsplit=1, flags=re.MULTILINE)
-    return before + "\n".join(made) + "\n" + after
+    text = before + "\n".join(made) + "\n" + after
+    before, after = re.split(r"^\| machine \|.*\n(?:\|.*\n)+\n(?:\|.*\n)+\n", text, maxsplit=1, flags=re.MULTILINE)
+    return before + "\n".join(of_machines()) + "\n" + after
+
+
+def of_machines() -> list[str]:
+    """Return the tables of what `make machines-test` ran on, and what passed."""
+    columns = ["release", "kernel", "systemd", "cgroup", "engine", "store"]
+    if not MACHINES.exists():
+        return [*table(["machine", *columns], []), *table(["`make machines-test`", ""], [["not run", ""]])]
+    noted = json.loads(MACHINES.read_text(encoding="utf-8"))
+    hosts = [[name, *(found[column] for column in columns)] for name, found in sorted(noted["machines"].items())]
+    rows = [
+        [name.partition("::")[2].removeprefix("test_").replace("_", " "), ended]
+        for name, ended in noted["scenarios"].items()
+    ]
+    rows.append(["tests of labs, run there", f"{noted['of_labs']['passed']} of {noted['of_labs']['tests']} passed"])
+    return [*table(["machine", *columns], hosts), *table([f"`make machines-test`, {noted['date']}", ""], rows)]
 
 
 def specification(text: str) -> str:

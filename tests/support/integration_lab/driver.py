@@ -30,6 +30,10 @@ CALLING = {"session_step", *ARGUMENTS}
 """Actions that call a host."""
 CHECKOUT = Path(__file__).resolve().parents[3]
 HERE = CHECKOUT / "tests" / "integration_lab"
+ON_MACHINES = "CLUSTER_COMPUTE_TEST_MACHINES" in os.environ
+"""Whether the hosts are virtual machines (tests/machines) and not those of a lab."""
+PATIENCE = 6 if ON_MACHINES else 1
+"""How many times as long everything may take: the machines' processors are emulated."""
 STATE = "/var/lib/cluster-compute"
 DEMO = "cluster-compute/demo:latest"
 BUSYBOX = "cluster-compute/busybox:latest"
@@ -45,6 +49,8 @@ ON_EACH: dict[str, Any] = {
 
 def _own_inventory() -> Path:
     """Return the inventory of this process's lab: each worker of pytest-xdist has a lab of its own."""
+    if ON_MACHINES:
+        return CHECKOUT / "inventories" / "machines"
     inventory = HERE / "inventory"
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     if number == 0:
@@ -71,7 +77,7 @@ _GROUPS = yaml.safe_load((INVENTORY / "hosts.yml").read_text(encoding="utf-8"))[
 LAB = str(_SITE["lab_name"])
 NETWORK = str(_SITE["lab_subnet"]).rsplit(".", 2)[0]
 """The first two bytes of the lab's addresses; other labs of the tests are beside it."""
-DIRECTORY = Path("/var/lib/cluster-compute-lab") / LAB
+DIRECTORY = CHECKOUT / ".cache" / "machines" if ON_MACHINES else Path("/var/lib/cluster-compute-lab") / LAB
 ADDRESSES = {str(name): str(variables["ansible_host"]) for name, variables in _GROUPS["lab"]["hosts"].items()}
 HOSTS = tuple(ADDRESSES)
 assert HOSTS == ("n1", "n2", "n3")
@@ -226,7 +232,7 @@ def recorded(argv: list[str], seconds: float = 300) -> Run:
             ANSIBLE_LOAD_CALLBACK_PLUGINS="true",
             CLUSTER_COMPUTE_TEST_RECORD=str(record),
         )
-        done = preloaded.run(argv, CHECKOUT, given, seconds)
+        done = preloaded.run(argv, CHECKOUT, given, seconds * PATIENCE)
         run = Run(done.returncode, _COLOUR.sub("", done.stdout))
         assert deprecations(run.output) == []
         for line in record.read_text(encoding="utf-8").splitlines():
@@ -362,7 +368,7 @@ def try_on(
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
         text=True,
-        timeout=seconds,
+        timeout=seconds * PATIENCE,
         check=False,
     )
 

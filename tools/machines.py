@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Virtual machines for tests, with the kernel and systemd of their distribution: machines.py up|test|down
+
+up: builds the machines of inventories/machines if they are missing, boots them, prepares them for sessions and saves
+them. Later it begins from what was saved. test: runs the tests of machines, and notes in tests/machines.json what
+passed, of which a table of docs/support_matrix.md is made. down: removes them with all that is theirs. All of it is in
+.cache/machines.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / ".collections"))
+
+from ansible_collections.cluster_compute.session.tests.support.lab_lock import only_user  # noqa: E402
+from ansible_collections.cluster_compute.session.tests.support.machines import disks  # noqa: E402
+from ansible_collections.cluster_compute.session.tests.support.machines import machine as vm  # noqa: E402
+
+RESULTS = Path("tests/machines.json")
+PASSED = "passed"
+OWN = ("tests/machines",)
+OF_LABS = ("tests/integration_lab/test_multi_node.py", "tests/integration_lab/test_encryption.py")
+
+
+def main() -> int:
+    """Do what the command line asks for."""
+    commands = {"up": up, "test": test, "down": down}
+    if len(sys.argv) != 2 or sys.argv[1] not in commands:
+        sys.stderr.write(f"{__doc__}\n")
+        return 2
+    if os.geteuid() != 0:
+        sys.stderr.write("Machines need a bridge and disks of their own, which only root can make; run this as root.\n")
+        return 1
+    return commands[sys.argv[1]]()
+
+
+def up() -> int:
+    """Bring up the machines, ready for sessions."""
+    machines = vm.machines()
+    with only_user(vm.LAB.name):
+        if not all(machine.disk.exists() and vm.PREPARED in machine.saved() for machine in machines):
+            _make(machines)
+        vm.create_network()
+        _reset(machines)
+    _say("ready")
+    return 0
+
+
+def test() -> int:
+    """Run the tests of machines, and those of labs that say more here; note what passed."""
+    machines = vm.machines()
+    versions = {machine.name: {"release": machine.release, **_versions(machine)} for machine in machines}
+    scenarios = _run(*OWN)
+    _reset(machines)
+    of_labs = list(_run(*OF_LABS).values())
+    noted = {
+        "date": datetime.date.today().isoformat(),
+        "machines": versions,
+        "scenarios": scenarios,
+        "of_labs": {"passed": of_labs.count(PASSED), "tests": len(of_labs)},
+    }
+    (ROOT / RESULTS).write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
+    subprocess.run([sys.executable, "tools/make_reference.py"], cwd=ROOT, check=True)
+    return int({*scenarios.values(), *of_labs} != {PASSED})
+
+
+def _run(*paths: str) -> dict[str, str]:
+    """Run tests on the machines, and return how each ended."""
+    results = vm.FOLDER / "results.xml"
+    results.unlink(missing_ok=True)
+    own = {"CLUSTER_COMPUTE_TEST_MACHINES": "1"}
+    argv = [sys.executable, "-m", "pytest", "-v", *paths, f"--junitxml={results}"]
+    subprocess.run(argv, cwd=ROOT, env={**os.environ, **own}, check=False)
+    found = {}
+    for case in ElementTree.parse(results).iter("testcase"):  # noqa: S314 - it was written a moment ago
+        ended_badly = case.find("failure") is not None or case.find("error") is not None
+        found[f"{case.get('classname')}::{case.get('name')}"] = "failed" if ended_badly else PASSED
+    return found
+
+
+def _versions(machine: vm.Machine) -> dict[str, str]:
+    """Return what a machine runs."""
+    engine = "docker version -f '{{.Server.Version}}'; docker info -f '{{.Driver}}'"
+    done = machine.ssh(f"uname -r; {engine}; stat -fc %T /sys/fs/cgroup; systemctl --version | head -n 1")
+    kernel, version, store, cgroup, systemd = done.stdout.splitlines()
+    names = {"kernel": kernel, "engine": version, "store": store}
+    return {**names, "cgroup": "2" if cgroup == "cgroup2fs" else "1", "systemd": systemd.split()[1]}
+
+
+def _reset(machines: tuple[vm.Machine, ...]) -> None:
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda machine: machine.load(vm.PREPARED), machines))
+
+
+def _make(machines: tuple[vm.Machine, ...]) -> None:
+    """Build, boot, prepare and save the machines: all of them, as they are saved together."""
+    for machine in machines:
+        machine.remove()
+    images = _images()
+    vm.make_keys()
+    for machine in machines:
+        _say(f"{machine.name}: Debian {machine.release}")
+        machine.create(disks.release(machine.release, vm.FOLDER / "releases"), images)
+    vm.know(machines)
+    vm.create_network()
+    for machine in machines:
+        machine.start()
+    for machine in machines:
+        machine.await_ssh()
+        machine.set_clock()
+    _say("all machines let us log in")
+    for playbook in ("playbooks/prepare_hosts.yml", "playbooks/lab_images.yml", "tests/machines/playbooks/shared.yml"):
+        _play(playbook)
+    for machine in machines:
+        machine.save(vm.PREPARED)
+
+
+def down() -> int:
+    """Remove the machines."""
+    with only_user(vm.LAB.name):
+        for machine in vm.machines():
+            machine.remove()
+        vm.remove_network()
+        subprocess.run(["rm", "-rf", str(vm.FOLDER)], check=True)
+    return 0
+
+
+def _images() -> tuple[Path, ...]:
+    """Build the images of the demo session, and return their archives."""
+    _play("tests/machines/playbooks/images.yml")
+    return tuple(Path(path) for path in json.loads((vm.FOLDER / "images.json").read_text(encoding="utf-8")))
+
+
+def _play(playbook: str) -> None:
+    own = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    argv = ["ansible-playbook", "-i", str(vm.INVENTORY), playbook]
+    subprocess.run(argv, cwd=ROOT, env={**os.environ, **own}, check=True)
+
+
+BEGAN = time.monotonic()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{time.monotonic() - BEGAN:5.0f} s  {text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
