@@ -275,6 +275,8 @@ def test_an_interrupt_is_for_ansible_which_is_waited_for(site: Site) -> None:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # The tests themselves may run where it is ignored, as in the background of a shell.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as started:
         deadline = time.monotonic() + 60
         while not site.record.exists() or not site.record.read_text(encoding="utf-8"):

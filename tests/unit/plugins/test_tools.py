@@ -488,7 +488,8 @@ class TestReference:
             "plugins.md",
             "roles.md",
         ]
-        assert {path.name for path in (tmp_path / "assets").iterdir()} == {"launch_steps.svg", "packages.svg"}
+        made = {path.name for path in (tmp_path / "assets").iterdir()}
+        assert made == {"launch_steps.svg", "packages.svg", "session.schema.json"}
         monkeypatch.setattr(sys, "argv", ["make_reference.py", "--check"])
         assert tool.main() == 0
         capsys.readouterr()
