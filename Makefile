@@ -63,7 +63,7 @@ unit: setup ## Unit tests of the core, the modules and the tools (11 min by two 
 	pytest tests/unit
 
 .PHONY: contract
-contract: setup ## The hosts' side against a real engine of each generation, without SSH and Ansible (14 min)
+contract: setup ## The hosts' side against a real engine of each generation, without SSH and Ansible (22 min beside make unit)
 	pytest tests/contract --each-once
 
 .PHONY: browser

@@ -4,7 +4,7 @@
 
 """ccs: launch, follow, enter and remove cluster compute sessions.
 
-Each command is one run of a playbook of this folder; -v shows it. There is no other state than that of the hosts.
+Each command is one run of a playbook of this folder; -v shows it. It keeps no state of its own.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ PLAYBOOKS = Path(__file__).resolve().parent
 PREFIX = "session_"
 SITE_PREFIX = "cluster_compute_"
 INVENTORY = "CCS_INVENTORY"
-FOLLOW_SECONDS = 7 * 24 * 3600
-"""For how long `logs -f` follows."""
+FOLLOW_SECONDS = 24 * 3600
+"""`logs -f` follows for so long, the most that the playbook logs accepts."""
 LOGINS = Path("~/.ssh/cluster-compute")
 """The playbook login writes here, in a folder for each session."""
 WRONG_USE = 2
@@ -64,7 +64,7 @@ Dumper.add_representer(Vault, lambda dumper, value: dumper.represent_scalar("!va
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = sys.argv[1:] if words is None else words
-    # What follows '--' is the program of a replica, with options of its own.
+    # The words after '--' are the program of a replica, with options of its own.
     place = list(words).index("--") if "--" in words else len(words)
     given = parser().parse_args(words[:place])
     given.words, given.interrupted = list(words[place + 1 :]), False
@@ -143,7 +143,7 @@ def up(given: argparse.Namespace) -> int:
     session = read_session(given.file)
     code = play(given, "launch_cluster", session)
     if code == 0 and not given.check:
-        name = session.get("session_name", "NAME")
+        name = session["session_name"]
         say(f"Next: ccs ssh {name}   ccs logs -f {name}   ccs down {name}")
     return code
 
@@ -153,12 +153,12 @@ def run(given: argparse.Namespace) -> int:
     session = read_session(given.file)
     if "session_batch_command" not in session and "session_command" in session:
         session["session_batch_command"] = session.pop("session_command")
-        # Of many images the own program is a shell, which ends at once.
+        # The program of many images is a shell, which ends at once.
         session["session_command"] = WAITS
     if "session_batch_command" not in session:
         raise Wrong(f"{given.file} has no 'command'. 'ccs run' runs it in main1 and ends with it.")
     session.setdefault("session_wait", True)
-    name = session.get("session_name", "NAME")
+    name = session["session_name"]
     if given.detach or given.check:
         code = play(given, "launch_cluster", session)
         if code == 0:
@@ -283,7 +283,7 @@ def read_session(name: str) -> dict[str, Any]:
     except OSError as error:
         raise Wrong(f"{name} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise Wrong(f"{name} is no YAML: {error}") from error
+        raise Wrong(f"{name} is not valid YAML: {error}") from error
     if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
         raise Wrong(
             f"{name} has to be a mapping, such as 'name: train' and 'image: pytorch/pytorch' on lines of their own."

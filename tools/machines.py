@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,7 +51,7 @@ def up() -> int:
         if not all(machine.disk.exists() and vm.PREPARED in machine.saved() for machine in machines):
             _make(machines)
         vm.create_network()
-        _reset(machines)
+        vm.reset(machines)
     _say("ready")
     return 0
 
@@ -62,7 +61,7 @@ def test() -> int:
     machines = vm.machines()
     versions = {machine.name: {"release": machine.release, **_versions(machine)} for machine in machines}
     scenarios = _run(*OWN)
-    _reset(machines)
+    vm.reset(machines)
     of_labs = list(_run(*OF_LABS).values())
     noted = {
         "date": datetime.date.today().isoformat(),
@@ -96,11 +95,6 @@ def _versions(machine: vm.Machine) -> dict[str, str]:
     kernel, version, store, cgroup, systemd = done.stdout.splitlines()
     names = {"kernel": kernel, "engine": version, "store": store}
     return {**names, "cgroup": "2" if cgroup == "cgroup2fs" else "1", "systemd": systemd.split()[1]}
-
-
-def _reset(machines: tuple[vm.Machine, ...]) -> None:
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda machine: machine.load(vm.PREPARED), machines))
 
 
 def _make(machines: tuple[vm.Machine, ...]) -> None:

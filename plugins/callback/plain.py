@@ -42,7 +42,6 @@ EXAMPLES = r"""
 """
 
 import json
-import os
 import sys
 import threading
 import time
@@ -93,7 +92,6 @@ class CallbackModule(Default):
         self._written = time.monotonic()
         self._ended = threading.Event()
         self._ticks: threading.Thread | None = None
-        self._process = os.getpid()
 
     # ---- lines ----------------------------------------------------------------------------------------------------
 
@@ -152,8 +150,7 @@ class CallbackModule(Default):
     @_unless_verbose
     def v2_playbook_on_handler_task_start(self, task: Any) -> None:
         """Note the task of a handler."""
-        self._flush()
-        self._task = task.get_name().rpartition(" : ")[2].strip()
+        self.v2_playbook_on_task_start(task, is_conditional=False)
 
     @_unless_verbose
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
@@ -212,10 +209,12 @@ class CallbackModule(Default):
     def v2_runner_on_async_poll(self, result: Any) -> None:
         """Say nothing."""
 
-    @_unless_verbose
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """End the last play, and hand on what the run has set."""
-        self._end_step()
+        """End the last play, and hand on what the run has set, also if -v was given."""
+        if self._display.verbosity:
+            super().v2_playbook_on_stats(stats)
+        else:
+            self._end_step()
         self._ended.set()
         path = self.get_option("artifacts")
         if path:

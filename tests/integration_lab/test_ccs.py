@@ -3,18 +3,17 @@
 
 """ccs at a terminal: exit codes of programs, a login with the user's own key, hosts that are drained.
 
-What it asks of ansible-playbook: unit, playbooks/test_ccs.py. The commands of its page: test_docs.
+The unit tests playbooks/test_ccs.py show the lines of ansible-playbook, test_docs runs the commands of its page.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.cluster_compute.session.tests.support import preloaded
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     CHECKOUT,
@@ -57,17 +56,7 @@ def ccs(home: Path, *words: str) -> tuple[int, str]:
     """Run ccs in the home, and return its exit code and what it printed."""
     variables = environment(HOME=str(home))
     variables.pop("XDG_CONFIG_HOME", None)
-    done = subprocess.run(
-        [CCS, *words],
-        cwd=home,
-        env={**variables, "PATH": f"{os.path.dirname(CCS)}:{variables['PATH']}"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = preloaded.run_command([CCS, *words], home, variables, 300)
     return done.returncode, done.stdout
 
 

@@ -13,7 +13,6 @@ import os
 os.environ["CLUSTER_COMPUTE_TEST_MACHINES"] = "1"  # before the driver is imported, which reads it
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.support.lab_lock import only_user
@@ -33,5 +32,4 @@ def machines() -> Iterator[dict[str, vm.Machine]]:
 @pytest.fixture(autouse=True)
 def prepared(machines: dict[str, vm.Machine]) -> None:
     """Set all machines back to what they were after their preparation."""
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda machine: machine.load(vm.PREPARED), machines.values()))
+    vm.reset(machines.values())

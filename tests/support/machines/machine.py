@@ -20,6 +20,8 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -250,6 +252,12 @@ def machines() -> tuple[Machine, ...]:
         )
         for name, values in hosts.items()
     )
+
+
+def reset(all_machines: Iterable[Machine]) -> None:
+    """Set machines back to what they were after their preparation."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda machine: machine.load(PREPARED), all_machines))
 
 
 def create_network() -> None:

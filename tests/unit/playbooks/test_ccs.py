@@ -18,6 +18,10 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import parse_job_request
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import (
+    parse_logs_request,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 CCS = CHECKOUT / "playbooks" / "ccs.py"
@@ -136,7 +140,7 @@ def test_a_file_names_its_session_and_its_keys_win(site: Site) -> None:
     ("text", "why"),
     [
         ("- name\n", "has to be a mapping"),
-        ("name: [\n", "is no YAML"),
+        ("name: [\n", "is not valid YAML"),
         ("1: one\n", "has to be a mapping"),
         ("name: a\nsession_name: b\n", "has 'session_name' twice"),
         ("", "has to be a mapping"),
@@ -209,6 +213,11 @@ def test_each_command_is_a_playbook(site: Site) -> None:
         ("drain_hosts", {"drain_hosts": ["h3"], "drain_reason": "new memory"}, []),
         ("undrain_hosts", {"drain_hosts": ["h3"]}, []),
     ]
+    # The playbooks accept what they are given.
+    for playbook, variables, _options in site.asked():
+        own = {key: value for key, value in variables.items() if key.startswith(("logs_", "job_"))}
+        if own:
+            {"logs": parse_logs_request, "run_job": parse_job_request}[playbook](own)
 
 
 def test_a_login_writes_the_configuration_first(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,9 +105,11 @@ def test_steps_answers_and_each_failure_once(tmp_path: Path) -> None:
 
 
 def test_with_more_words_it_is_ansible_s_own(tmp_path: Path) -> None:
-    _code, output = run(tmp_path, "-v")
+    artifacts = tmp_path / "artifacts"
+    _code, output = run(tmp_path, "-v", CLUSTER_COMPUTE_ARTIFACTS=str(artifacts))
     assert "PLAY RECAP" in output
     assert "✓" not in output
+    assert json.loads(artifacts.read_text(encoding="utf-8")) == {"found": [1]}
 
 
 def test_a_play_that_takes_long_says_what_it_does(
