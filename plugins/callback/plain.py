@@ -51,6 +51,7 @@ from typing import Any, Callable, TypeVar
 
 import yaml
 from ansible.plugins.callback.default import CallbackModule as Default
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import printable
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain_lines import Problems, lines_of, step_line
 
 QUIET_SECONDS = 30.0
@@ -97,7 +98,7 @@ class CallbackModule(Default):
 
     def _say(self, lines: Iterable[str]) -> None:
         for line in lines:
-            self._display.display(line)
+            self._display.display(printable(line))
             self._written = time.monotonic()
 
     def _tick(self) -> None:

@@ -13,7 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import RUNTIME
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.ports import EVERY_ADDRESS
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import logins, ssh_runtime
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import logins, ssh_runtime, verify
 from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, Host, output_of
 
 pytestmark = pytest.mark.usefixtures("ssh_runtime")
@@ -82,8 +82,11 @@ def test_a_launch_names_what_keeps_its_replicas_from_logging_in(
     assert named in str(failed.value)
 
 
-def test_a_program_of_the_image_in_the_place_of_the_owner_s_server_is_noticed(host: Host) -> None:
+def test_a_program_of_the_image_in_the_place_of_the_owner_s_server_is_noticed(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = host.launch(size=1, authorized_keys=KEY)
+    monkeypatch.setattr(verify, "SERVER_SECONDS", 0.1)
     main = session.containers()["main1"]
     ssh_server.end(main["State"]["Pid"], EVERY_ADDRESS, LOGIN_PORT)
     session.run_in("main1", "httpd", "-p", str(LOGIN_PORT), "-h", "/tmp")

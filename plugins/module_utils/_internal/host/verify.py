@@ -55,7 +55,7 @@ class PeersSilent(VerificationFailed):
 
 LONGEST_OUTPUT = 8192
 """Characters of a replica's last output in an error."""
-SERVER_SECONDS = 5.0
+SERVER_SECONDS = 15.0
 """Seconds until an SSH server has to listen after its start."""
 PATIENCE = 5.0
 """Seconds until the first reply of a peer, which may still be starting."""
@@ -258,19 +258,23 @@ def _see_teardown(check: Callable[[], None]) -> None:
 
 
 def _prove_server(replica: Replica, pid: int) -> None:
-    """Check that the replica's SSH server, which was started with it, listens.
-
-    sshd returns to its caller before it listens (sshd(8): it detaches first), so it may not listen yet.
-    """
-    deadline = time.monotonic() + SERVER_SECONDS
-    while not listens(pid, str(replica.address), SSH_PORT):
-        if time.monotonic() < deadline:
-            time.sleep(0.05)
-            continue
+    """Check that the replica's SSH server, which was started with it, listens."""
+    if not _comes_to(lambda: listens(pid, str(replica.address), SSH_PORT)):
         raise VerificationFailed(
             f"The SSH server of the replica {replica.name} on {replica.host} does not listen on "
             f"{replica.address} port {SSH_PORT}."
         )
+
+
+def _comes_to(check: Callable[[], bool]) -> bool:
+    """Wait for a state of an SSH server that was just started; return whether it has it in time.
+
+    sshd returns to its caller before it listens (sshd(8): it detaches first), and then opens one address after another.
+    """
+    deadline = time.monotonic() + SERVER_SECONDS
+    while not (is_so := check()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return is_so
 
 
 def _lines(text: str) -> list[str]:
@@ -317,7 +321,7 @@ def _last_output(text: str) -> str:
 
 def _prove_login(replica: Replica, pid: int, key: str | None) -> None:
     """Check that the replica's SSH server, not a program of the image, listens for the session's owner."""
-    if ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT) != key:
+    if not _comes_to(lambda: ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT) == key):
         raise VerificationFailed(
             f"The SSH server of the replica {replica.name} on {replica.host} does not answer on port "
             f"{LOGIN_PORT}, where session_authorized_keys log in. The image's own program has to leave this port alone."

@@ -27,6 +27,7 @@ PLAYBOOK = """
     - ansible.builtin.debug: {msg: "{{ item }}"}
       loop: [a, b]
     - ansible.builtin.debug: {var: some}
+    - ansible.builtin.debug: {msg: "\\e[2J clears"}
     - name: Recover
       block:
         - ansible.builtin.fail: {msg: It is away.}
@@ -59,6 +60,7 @@ docker exec -it first-main1 /bin/sh
 a
 b
 some: {}
+\\x1b[2J clears
 Note: It is away.
 It is back.
 ✗ Fail

@@ -110,10 +110,7 @@ def test_a_count_that_was_killed_or_ended_long_ago_is_begun_again(
         count(str(folder), INODES, 0.3)
     gate.touch()
     (known,) = counts.glob("*.json")
-    deadline = time.monotonic() + 60
-    while not known.with_suffix(".out").stat().st_size:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until_gone(json.loads(known.read_text(encoding="utf-8"))["pid"])
     (folder / "another").touch()
     monkeypatch.setattr(disk_use, "FRESH", 0.0)
     assert count(str(folder), INODES, 60) == 4
