@@ -109,7 +109,7 @@ other-kernel: setup ## Tests of what the kernel has to be able to, under Debian 
 
 .PHONY: machines-up
 machines-up: setup ## Virtual machines with the kernels and systemd of Debian 12, 13 and forky, prepared for sessions
-	@tools/need.sh qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils mmdebstrap=mmdebstrap mkfs.ext4=e2fsprogs
+	@tools/need.sh qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils mmdebstrap=mmdebstrap mkfs.ext4=e2fsprogs iptables=iptables ip=iproute2 ssh=openssh-client
 	@python tools/machines.py up
 
 .PHONY: machines-test

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual machines for tests, with the kernel and systemd of their distribution: machines.py up|test|down
+"""Virtual machines for tests, with the kernel and systemd of their distribution: machines.py up|test|down [TESTS...]
 
 up: builds the machines of inventories/machines if they are missing, boots them, prepares them for sessions and saves
-them. Later it begins from what was saved. test: runs the tests of machines, and notes in tests/machines.json what
-passed, of which a table of docs/support_matrix.md is made. down: removes them with all that is theirs. All of it is in
-.cache/machines.
+them. Later it begins from what was saved. test: runs the tests of machines, or only those that are named, and notes in
+tests/machines.json what passed and when, of which a table of docs/support_matrix.md is made. down: removes them with
+all that is theirs. All of it is in .cache/machines.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,20 +29,21 @@ from ansible_collections.cluster_compute.session.tests.support.machines import m
 
 RESULTS = Path("tests/machines.json")
 PASSED = "passed"
-OWN = ("tests/machines",)
+OWN = "tests/machines/test_*.py"
 OF_LABS = ("tests/integration_lab/test_multi_node.py", "tests/integration_lab/test_encryption.py")
 
 
 def main() -> int:
     """Do what the command line asks for."""
-    commands = {"up": up, "test": test, "down": down}
-    if len(sys.argv) != 2 or sys.argv[1] not in commands:
+    chosen, *tests = sys.argv[1:] or [""]
+    commands = {"up": up, "test": lambda: test(tests), "down": down}
+    if chosen not in commands or (tests and chosen != "test"):
         sys.stderr.write(f"{__doc__}\n")
         return 2
     if os.geteuid() != 0:
         sys.stderr.write("Machines need a bridge and disks of their own, which only root can make; run this as root.\n")
         return 1
-    return commands[sys.argv[1]]()
+    return commands[chosen]()
 
 
 def up() -> int:
@@ -56,30 +58,41 @@ def up() -> int:
     return 0
 
 
-def test() -> int:
-    """Run the tests of machines, and those of labs that say more here; note what passed."""
+def test(chosen: Sequence[str]) -> int:
+    """Run the tests of machines, and those of labs that say more here; note what passed after each file."""
+    path = ROOT / RESULTS
+    noted = json.loads(path.read_text(encoding="utf-8")) if chosen and path.exists() else {"scenarios": {}}
     machines = vm.machines()
-    versions = {machine.name: {"release": machine.release, **_versions(machine)} for machine in machines}
-    scenarios = _run(*OWN)
-    vm.reset(machines)
-    of_labs = list(_run(*OF_LABS).values())
-    noted = {
-        "date": datetime.date.today().isoformat(),
-        "machines": versions,
-        "scenarios": scenarios,
-        "of_labs": {"passed": of_labs.count(PASSED), "tests": len(of_labs)},
-    }
-    (ROOT / RESULTS).write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
+    noted["machines"] = {machine.name: {"release": machine.release, **_versions(machine)} for machine in machines}
+    everything = [*sorted(str(found.relative_to(ROOT)) for found in ROOT.glob(OWN)), *OF_LABS]
+    ended: set[str] = set()
+    for tests in chosen or everything:
+        vm.reset(machines)
+        found = _run(tests)
+        ended.update(found.values())
+        today = datetime.date.today().isoformat()
+        noted["scenarios"].update({name: {"ended": how, "date": today} for name, how in found.items()})
+        path.write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
     subprocess.run([sys.executable, "tools/make_reference.py"], cwd=ROOT, check=True)
-    return int({*scenarios.values(), *of_labs} != {PASSED})
+    return int(ended != {PASSED})
 
 
-def _run(*paths: str) -> dict[str, str]:
+def _run(tests: str) -> dict[str, str]:
     """Run tests on the machines, and return how each ended."""
     results = vm.FOLDER / "results.xml"
     results.unlink(missing_ok=True)
     own = {"CLUSTER_COMPUTE_TEST_MACHINES": "1"}
-    argv = [sys.executable, "-m", "pytest", "-v", *paths, f"--junitxml={results}"]
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "--durations=0",
+        "-o",
+        "faulthandler_timeout=3600",
+        tests,
+        f"--junitxml={results}",
+    ]
     subprocess.run(argv, cwd=ROOT, env={**os.environ, **own}, check=False)
     found = {}
     for case in ElementTree.parse(results).iter("testcase"):  # noqa: S314 - it was written a moment ago
@@ -98,12 +111,12 @@ def _versions(machine: vm.Machine) -> dict[str, str]:
 
 
 def _make(machines: tuple[vm.Machine, ...]) -> None:
-    """Build, boot, prepare and save the machines: all of them, as they are saved together."""
-    for machine in machines:
-        machine.remove()
-    images = _images()
+    """Build, boot, prepare and save the machines, from where an earlier run stopped; all are saved together."""
+    vm.FOLDER.mkdir(parents=True, exist_ok=True)
+    missing = [machine for machine in machines if not machine.disk.exists()]
+    images = _images() if missing else ()
     vm.make_keys()
-    for machine in machines:
+    for machine in missing:
         _say(f"{machine.name}: Debian {machine.release}")
         machine.create(disks.release(machine.release, vm.FOLDER / "releases"), images)
     vm.know(machines)

@@ -57,7 +57,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.lab.images import RECIPE_LABEL
 
-PATIENCE = 300
+PATIENCE = 1800
 """Seconds without an answer of the engine while it unpacks the image."""
 CHUNK = 1024**2
 """Number of bytes of the archive to read at a time."""

@@ -142,8 +142,11 @@ def main() -> None:
         "mounts": mounts,
         "programs": programs(),
         # runc-process…: what an engine was about to start when a test cut its power; a boot of a real host clears it.
+        # systemd-private-…: of systemd's own services, made anew at each boot.
         "temporary": sorted(
-            name for name in os.listdir("/tmp") if "ansible" not in name and not name.startswith((".", "runc-process"))
+            name
+            for name in os.listdir("/tmp")
+            if "ansible" not in name and not name.startswith((".", "runc-process", "systemd-private"))
         ),
     }
     print(json.dumps(found))

@@ -114,6 +114,8 @@ def write_disk(made: Release, files: Mapping[str, tuple[str, int]], images: tupl
     subprocess.run(
         ["mkfs.ext4", "-q", "-d", str(partial), "-L", "root", str(raw), SIZE], check=True, capture_output=True
     )
-    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(disk)], check=True)
+    whole = disk.with_suffix(".whole")
+    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(whole)], check=True)
     raw.unlink()
     shutil.rmtree(partial)
+    whole.rename(disk)
