@@ -107,7 +107,9 @@ def parser() -> argparse.ArgumentParser:
         added.add_argument("file", help="session file, such as train.yml")
         if name == "run":
             added.add_argument("--detach", action="store_true", help="do not wait; 'ccs logs -f NAME' follows")
-    command("ps", ps, "show sessions and hosts").add_argument("name", nargs="?", help="only this session")
+    added = command("ps", ps, "show sessions and hosts")
+    added.add_argument("--query", default="", help="show what this JMESPath expression selects")
+    added.add_argument("name", nargs="?", help="only this session")
     added = command("ssh", ssh, "log in to a replica, or run a program there")
     added.add_argument("name")
     added.add_argument("replica", nargs="?", default="main1", help="default: main1")
@@ -179,7 +181,8 @@ def plan(given: argparse.Namespace) -> int:
 
 def ps(given: argparse.Namespace) -> int:
     """Show sessions and hosts."""
-    return play(given, "status", {"session_name": given.name or ""})
+    query = {"status_query": given.query} if given.query else {}
+    return play(given, "status", {"session_name": given.name or "", **query})
 
 
 def ssh(given: argparse.Namespace) -> int:

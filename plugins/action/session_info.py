@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import PlainHosts, reader
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.queries import select
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker
 
 
@@ -26,6 +27,7 @@ class ActionModule(ControllerAction):
         "resource_group": {"type": "str", "default": DEFAULT_GROUP},
         "session_name": {"type": "str", "default": ""},
         "for_everybody": {"type": "bool", "default": False},
+        "query": {"type": "str", "default": ""},
     }
     REFUSED = "Nothing can be said of the sessions."
     reads_all_hosts = True
@@ -38,4 +40,6 @@ class ActionModule(ControllerAction):
         groups = variables.get("groups") or {}
         found = read_overview(arguments["resource_group"], arguments["hosts"], hostvars, own, groups, asker)
         name = arguments["session_name"]
-        return {"overview": encode(found.only(name) if name else found)}
+        overview = encode(found.only(name) if name else found)
+        query = arguments["query"]
+        return {"overview": overview, **({"selected": select("query", query, overview)} if query else {})}

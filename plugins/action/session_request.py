@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.parse import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.launch import launch_request
+from ansible_collections.cluster_compute.session.plugins.plugin_utils import queries
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
@@ -58,11 +59,15 @@ class ActionModule(ControllerAction):
     OPTIONS: ClassVar[Mapping[str, object]] = {
         "only": {"type": "str", "choices": ["launch", "name", "group"], "default": "launch"},
         "own": {"type": "dict"},
+        "queries": {"type": "dict", "default": {}},
     }
     REFUSED = "The request cannot be used; no host was touched."
 
     def answer(self, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Mapping[str, object]:
         """Return the parts of the request that other steps need. Fails with everything that is wrong with it."""
+        for name, expression in arguments["queries"].items():
+            if is_given(expression):
+                queries.check(name, str(expression))
         group, given = group_variables(PREFIX, variables, reader(self._templar))
         warnings = self._refuse_near_misses(given, arguments)
         found = {"resource_group": group, **({"warnings": warnings} if warnings else {})}

@@ -56,6 +56,13 @@ options:
     type: list
     elements: str
     default: []
+  query:
+    description:
+      - Expression of JMESPath that selects the names of the only sessions to list, from what
+        M(cluster_compute.session.session_info) returns as C(overview). Empty lists all. It needs the Python library
+        jmespath.
+    type: str
+    default: ""
   timeout:
     description: Maximum number of seconds until the hosts have to answer.
     type: int
@@ -107,7 +114,12 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible.vars.manager import VariableManager
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.cluster.group import SITE_VARIABLES
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import HOST_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import printable
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
+    CoreError,
+    InvalidInput,
+    printable,
+)
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.queries import select
 
 try:
     from ansible.template import trust_as_template
@@ -281,7 +293,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
     def _list(self, found: Mapping[str, Any], site: Mapping[str, Mapping[str, Any]]) -> None:
         """Add what the overview holds to the inventory."""
         wanted = self.get_option("sessions")
-        sessions = [session for session in found["sessions"] if not wanted or session["name"] in wanted]
+        chosen = self._chosen(found)
+        sessions = [
+            session
+            for session in found["sessions"]
+            if (not wanted or session["name"] in wanted) and (chosen is None or session["name"] in chosen)
+        ]
         for name in sorted(set(wanted) - {session["name"] for session in sessions}):
             self.display.warning(printable(f"There is no session {name} in group {self.get_option('resource_group')}."))
         self.inventory.add_group(ALL)
@@ -293,6 +310,20 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
                 )
             else:
                 self._add(name, session, replica, site[replica["host"]])
+
+    def _chosen(self, found: Mapping[str, Any]) -> list[str] | None:
+        """Return the names that the query selects; None without a query."""
+        query = self.get_option("query")
+        if not query:
+            return None
+        try:
+            names = select("query", query, found)
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                wanted = "It has to select names of sessions, such as sessions[?size > `1`].name"
+                raise InvalidInput.single("query", query, f"{wanted}; it selects {json.dumps(names)[:80]}.")
+        except CoreError as error:
+            raise AnsibleParserError(str(error)) from error
+        return names
 
     def _add(self, name: str, session: Mapping[str, Any], replica: Mapping[str, Any], host: Mapping[str, Any]) -> None:
         """Add one replica, with its groups and variables."""

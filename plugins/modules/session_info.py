@@ -41,6 +41,12 @@ options:
         output that a report quotes.
     type: bool
     default: false
+  query:
+    description:
+      - Expression of JMESPath (U(https://jmespath.org)) that selects from RV(overview), as the command line tools of
+        AWS and Azure take. It needs the Python library jmespath on the controller. Empty selects nothing.
+    type: str
+    default: ""
 seealso:
   - module: cluster_compute.session.host_info
 """
@@ -54,12 +60,23 @@ EXAMPLES = r"""
   register: info_answer
   run_once: true
 
+- name: Get the names of those that run, as C(info_answer.selected)
+  cluster_compute.session.session_info:
+    hosts: "{{ dict(ansible_play_hosts_all | zip(ansible_play_hosts_all | map('extract', hostvars, 'info_host'))) }}"
+    query: sessions[?status=='RUNNING'].name
+  register: info_answer
+  run_once: true
+
 - name: Show where main1 of a session runs
   ansible.builtin.debug:
     msg: "{{ (info_answer.overview.sessions | selectattr('name', 'eq', 'train') | first).replicas[0].host }}"
 """
 
 RETURN = r"""
+selected:
+  description: What O(query) selects; null if that is nothing.
+  returned: when O(query) is given
+  type: raw
 overview:
   description: The state of all hosts and sessions, as data whose keys and order are stable.
   returned: success

@@ -34,6 +34,11 @@ options:
         C(session_encrypted) also apply, because they may be the same for all sessions of a site. Other variables of the
         user are ignored.
     type: dict
+  queries:
+    description: JMESPath expressions to check, by the names of the variables whose values they are. Empty ones are left
+      out.
+    type: dict
+    default: {}
 seealso:
   - module: cluster_compute.session.session_decide
 """

@@ -190,6 +190,7 @@ def test_each_command_is_a_playbook(site: Site) -> None:
     for words in (
         ["ps"],
         ["ps", "a", "-g", "gpus"],
+        ["ps", "--query", "sessions[].name"],
         ["logs", "-f", "a", "main1", "sub2"],
         ["logs", "-n", "5", "a"],
         ["exec", "a", "--on", "all", "--", "nvidia-smi", "-L"],
@@ -204,6 +205,7 @@ def test_each_command_is_a_playbook(site: Site) -> None:
     assert site.asked() == [
         ("status", {"session_name": ""}, []),
         ("status", {**name, "session_resource_group": "gpus"}, []),
+        ("status", {"session_name": "", "status_query": "sessions[].name"}, []),
         ("logs", {**name, **follow}, []),
         ("logs", {**name, "logs_tail": 5}, []),
         ("run_job", {**name, "job_command": ["nvidia-smi", "-L"], "job_on": "all", "job_detach": False}, []),

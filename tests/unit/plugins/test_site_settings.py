@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,24 @@ def test_a_teardown_is_remembered_for_a_host_that_is_away_and_a_report_is_of_all
     assert code == 0, output
     hosts = yaml.safe_load(file.read_text(encoding="utf-8"))["hosts"]
     assert {host["name"]: host["usable"] for host in hosts} == {"h1": True, "h2": False, "h3": True}
+
+
+def test_a_query_is_answered_by_status_and_info_and_a_wrong_one_refused_before_any_host(tmp_path: Path) -> None:
+    known = {f"h{number}": {"host": facts(number=number)} for number in (1, 3)}
+    query = "length(hosts[?usable])"
+    code, output = play(tmp_path, "status", known, {"status_query": query})
+    assert code == 0, output
+    assert '"msg": 2' in output or "msg: 2" in output, output
+    file = tmp_path / "found.json"
+    own = {"cluster_compute_info_file": str(file), "cluster_compute_info_query": "hosts[].name"}
+    code, output = play(tmp_path, "session_info", known, own)
+    assert code == 0, output
+    assert json.loads(file.read_text(encoding="utf-8")) == ["h1", "h3"]
+    for playbook, variable in (("status", "status_query"), ("session_info", "cluster_compute_info_query")):
+        code, output = play(tmp_path, playbook, known, {variable: "hosts[?usable"})
+        assert code == 2
+        assert f"{variable} is 'hosts[?usable': It ends too early" in output
+        assert calls(tmp_path, "h1") == 0
 
 
 @pytest.mark.parametrize("role", ["teardown", "info", "login"])

@@ -62,6 +62,7 @@ def listed(*sessions: dict[str, Any], **options: Any) -> InventoryData:
     plugin = InventoryModule()
     plugin._options = {
         "sessions": [],
+        "query": "",
         "resource_group": "cluster_compute_hosts",
         "strict": True,
         "compose": {},
@@ -141,6 +142,19 @@ def test_only_the_sessions_that_are_asked_for_are_listed(warnings: list[str]) ->
     )
     assert sorted(inventory.hosts) == ["train-main1"]
     assert warnings == ["There is no session typo in group cluster_compute_hosts."]
+
+
+def test_only_the_sessions_that_a_query_selects_are_listed() -> None:
+    both = session("a", replica("main1")), session("b", replica("main1"), replica("sub1"))
+    assert members(listed(*both, query="sessions[?size > `1`].name"), "cluster_compute_replicas") == [
+        "b-main1",
+        "b-sub1",
+    ]
+    assert members(listed(*both, query="sessions[].name", sessions=["a"]), "cluster_compute_replicas") == ["a-main1"]
+    with pytest.raises(AnsibleError, match=r"query is 'sessions'. It has to select names of sessions, .* it selects"):
+        listed(*both, query="sessions")
+    with pytest.raises(AnsibleError, match=r"query is 'sessions\['. It ends too early"):
+        listed(*both, query="sessions[")
 
 
 def test_a_replica_whose_host_has_left_the_site_is_not_listed(warnings: list[str]) -> None:

@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Select from the overview of a group by JMESPath expressions (https://jmespath.org/specification.html)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..module_utils._internal.core.values.errors import InvalidInput, MissingLibrary
+from .plain import plain
+
+try:
+    import jmespath
+    from jmespath import exceptions, functions
+except ImportError:
+    jmespath = None
+
+
+def check(variable: str, expression: str) -> None:
+    """Check an expression without any data. Raises InvalidInput with its place, MissingLibrary."""
+    _compiled(variable, expression)
+
+
+def select(variable: str, expression: str, data: object) -> Any:
+    """Return what an expression selects from data, which may have Ansible's types; None if that is nothing.
+
+    variable: whose value the expression is, for messages. Raises InvalidInput with the place of an error in it, or with
+    the function that cannot be applied to the data; MissingLibrary.
+    """
+    compiled = _compiled(variable, expression)
+    try:
+        return compiled.search(plain(data))
+    except exceptions.JMESPathError as error:
+        raise InvalidInput.single(variable, expression, f"It does not fit the data: {error}") from error
+
+
+def _compiled(variable: str, expression: str) -> Any:
+    if jmespath is None:
+        raise MissingLibrary(
+            f"{variable} needs the Python library jmespath on the controller, which is not installed there. "
+            "Install it with: pip install jmespath"
+        )
+    try:
+        compiled = jmespath.compile(expression)
+    except exceptions.IncompleteExpressionError as error:
+        raise InvalidInput.single(variable, expression, "It ends too early, or a quote is not closed.") from error
+    except exceptions.ParseError as error:
+        raise InvalidInput.single(variable, expression, _place(error, expression)) from error
+    unknown = sorted(set(_functions(compiled.parsed)) - set(functions.Functions.FUNCTION_TABLE))
+    if unknown:
+        known = ", ".join(sorted(functions.Functions.FUNCTION_TABLE))
+        raise InvalidInput.single(variable, expression, f"JMESPath has no function {unknown[0]}. It has: {known}.")
+    return compiled
+
+
+def _place(error: Any, expression: str) -> str:
+    """Return what is wrong with an expression, with the character at which that was noticed, from 1."""
+    position = int(error.lex_position)
+    reason = str(getattr(error, "message", "")).rstrip(".") or f"{error.token_value!r} cannot stand here"
+    rest = expression[position:][:20]
+    return f"It is not a JMESPath expression: character {position + 1}, before {rest!r}: {reason}."
+
+
+def _functions(node: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the functions that a parsed expression calls."""
+    if node["type"] == "function_expression":
+        yield node["value"]
+    for child in node["children"]:
+        if isinstance(child, Mapping):
+            yield from _functions(child)
