@@ -22,6 +22,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.access import (
     VARIABLE as ADMINS,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.admission import (
+    defaults_beside_accelerators,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.near_misses import (
     cut_values,
     near_misses,
@@ -84,7 +87,13 @@ class ActionModule(ControllerAction):
         _group, shared = group_variables(SHARED_WITH, variables, reader(self._templar))
         own = {name: read_variable(name, given) for name in ("recreate", "wait", "wait_seconds", "min_size")}
         whose = session_owner(given, asker, shared.get(SHARED_WITH))
-        return {**found, **encode(launch_request(request, *whose, **own)), "resource_group": group}
+        warnings = [*warnings, *defaults_beside_accelerators(request)]
+        return {
+            **found,
+            **encode(launch_request(request, *whose, **own)),
+            "resource_group": group,
+            **({"warnings": warnings} if warnings else {}),
+        }
 
     def _refuse_near_misses(self, variables: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
         """Reject extra variables that nothing reads, and return warnings about others. Raises InvalidInput.

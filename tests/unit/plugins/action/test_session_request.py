@@ -73,6 +73,20 @@ def test_a_refusal_is_in_full_sentences_of_no_programming_language(case: str) ->
     assert not re.search(r"Traceback|<class|Error\(|\{'|is None\b", text), text
 
 
+def test_small_defaults_beside_accelerators_are_warned_of() -> None:
+    gpus = {**BASE, "session_accelerators": "gpu=1"}
+    shm = "session_shm_size is 64MiB, the default, for main. Beside accelerators that is mostly too little."
+    assert answer(gpus)["warnings"] == [shm]
+    assert answer({**gpus, "session_memory": ""})["warnings"] == [
+        "session_memory is 1GiB, the default, for main. Beside accelerators that is mostly too little.",
+        shm,
+    ]
+    assert "warnings" not in answer({**gpus, "session_shm_size": "8g"})
+    assert "warnings" not in answer(BASE)
+    roles = [{"name": "main"}, {"name": "worker", "replicas": 2, "accelerators": "gpu=2", "memory": "8g"}]
+    assert answer({**BASE, "session_roles": roles})["warnings"] == [shm.replace("main", "worker")]
+
+
 def test_no_shell_saw_any_of_them() -> None:
     for request, _wanted in REQUESTS.values():
         answer({**BASE, **request})

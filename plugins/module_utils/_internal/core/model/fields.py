@@ -31,7 +31,15 @@ from ..values.parse import (
     parse_list,
     parse_span,
 )
-from ..values.resources import MINIMUM_DISK, format_cpus, format_memory, parse_accelerators, parse_cpus, parse_memory
+from ..values.resources import (
+    MINIMUM_DISK,
+    MINIMUM_SHM,
+    format_cpus,
+    format_memory,
+    parse_accelerators,
+    parse_cpus,
+    parse_memory,
+)
 from .decode import encode
 from .read_fields import (
     MAXIMUM_SESSION_NAME,
@@ -304,8 +312,8 @@ FIELDS = (
     Field(
         "shm_size",
         "memory",
-        "Size of `/dev/shm` in a replica.",
-        converted(lambda value: parse_memory(value, minimum=1)),
+        "Size of `/dev/shm` in a replica, 1 MiB or more.",
+        converted(lambda value: parse_memory(value, minimum=MINIMUM_SHM)),
         ROLE,
         default="64m",
         show=format_memory,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..model.facts import HostFacts
-from ..model.fields import SINGLE_NODE
+from ..model.fields import FIELDS, SINGLE_NODE
 from ..model.plan import Plan
 from ..model.request import Request
 from ..values.errors import InvalidInput, Problem
@@ -22,6 +22,8 @@ from .data import mount_problems, sharing_problems, some_of
 from .placement import Host, Placement, Shortfall, format_amount
 from .site import Settings
 
+AMOUNTS = ("memory", "shm_size")
+"""Amounts whose defaults suit few programs that use accelerators."""
 SHOWN_HOSTS = 100
 """Number of hosts in the table of a shortfall; the totals count all hosts."""
 
@@ -51,6 +53,21 @@ def check_request_fits_idle(request: Request, hosts: Sequence[Host]) -> None:
     ]
     if problems:
         raise InvalidInput(problems)
+
+
+def defaults_beside_accelerators(request: Request) -> list[str]:
+    """Return a sentence for each amount that is at its default in roles with accelerators, often too small there.
+
+    Data loaders of PyTorch hand batches to each other in /dev/shm, for example.
+    """
+    roles = [role for role in request.roles if role.resources.accelerators]
+    found = []
+    for field in (field for field in FIELDS if field.name in AMOUNTS):
+        few = [role.name for role in roles if getattr(role.resources, field.name) == field.standard]
+        if few:
+            amount = f"{field.variable} is {format_memory(field.standard)}, the default, for {', '.join(few)}"
+            found.append(f"{amount}. Beside accelerators that is mostly too little.")
+    return found
 
 
 def check_request_against_site(request: Request, settings: Settings) -> None:

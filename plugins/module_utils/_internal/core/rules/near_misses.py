@@ -27,7 +27,7 @@ SITE = (
     *("vxlan_port",),
 )
 """Variables that a site sets, each without `SITE_PREFIX`."""
-HANDED_ON = ("event", "info_file", "job", "own_job", "own_request", "progress", "session")
+HANDED_ON = ("event", "info_file", "info_query", "job", "own_job", "own_request", "progress", "session")
 """Variables that playbooks pass to each other, also as artifacts of a workflow."""
 OFTEN_OWN = ("command", "env", "hosts", "mode", "name", "owner", "policy", "priority", "roles")
 """Variables that sites may have for purposes of their own."""

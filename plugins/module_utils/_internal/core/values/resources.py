@@ -24,6 +24,8 @@ MAXIMUM_CPUS = 65536 * 1000
 """Above this a number of millicpus is taken for a mistake."""
 MINIMUM_MEMORY = 6 * 1024**2
 """Least memory of a container in bytes: Docker Engine rejects less than 6 MiB."""
+MINIMUM_SHM = 1024**2
+"""Least of /dev/shm in bytes: less is taken for a mistake."""
 MINIMUM_DISK = 1024**2
 """Least that a replica may be limited to on a disk, in bytes: less is taken for a mistake."""
 MAXIMUM_MEMORY = 1024**5

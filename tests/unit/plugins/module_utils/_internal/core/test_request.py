@@ -93,7 +93,7 @@ def test_defaults():
     assert (request.policy, request.master_port) == ("pack", 12345)
     assert (request.failure_policy, request.restart_limit) == ("restart", 3)
     assert parse(size=2).mode == "multi-node"
-    assert parse(shm_size=1).roles[0].resources.shm_size == 1, "the least of it"
+    assert parse(shm_size="1m").roles[0].resources.shm_size == 2**20, "the least of it"
 
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@laptop"
@@ -350,7 +350,7 @@ BAD = (
     + [("mode", value, "session_mode") for value in each("single", "MULTI-NODE", 1, [], True, {"a": 1})]
     + [("cpus", value, "session_cpus") for value in each(0, "-1", "0.0001", "1m", True, "inf", [], "1 ; ls", 10**9)]
     + [("memory", value, "session_memory") for value in each("1m", 0, "-1g", "1.5", True, {}, "99999t")]
-    + [("shm_size", value, "session_shm_size") for value in each(0, "0", "lots", -5, True)]
+    + [("shm_size", value, "session_shm_size") for value in each(0, "0", "lots", -5, True, "1023k")]
     + [
         ("accelerators", value, "session_accelerators")
         for value in each({"gpu": 0}, "gpu", ["gpu"], {"a b": 1}, {"gpu": True})
