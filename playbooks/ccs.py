@@ -32,6 +32,8 @@ FOLLOW_SECONDS = 24 * 3600
 """`logs -f` follows for so long, the most that the playbook logs accepts."""
 LOGINS = Path("~/.ssh/cluster-compute")
 """The playbook login writes here, in a folder for each session."""
+SESSION, JOB = "cluster_compute_session", "cluster_compute_job_outcome"
+"""Artifacts of playbooks: what became of a session, and of a job."""
 WRONG_USE = 2
 WAITS = ["sleep", "infinity"]
 """Replicas run this beside the command of `run`."""
@@ -143,10 +145,11 @@ def parser() -> argparse.ArgumentParser:
 def up(given: argparse.Namespace) -> int:
     """Launch a session."""
     session = read_session(given.file)
-    code = play(given, "launch_cluster", session)
+    code, launched = play_and_read(given, "launch_cluster", session, SESSION)
     if code == 0 and not given.check:
         name = session["session_name"]
-        say(f"Next: ccs ssh {name}   ccs logs -f {name}   ccs down {name}")
+        enter = "ccs ps" if launched.get("status") == "PENDING" else f"ccs ssh {name}   ccs logs -f {name}"
+        say(f"Next: {enter}   ccs down {name}")
     return code
 
 
@@ -166,12 +169,10 @@ def run(given: argparse.Namespace) -> int:
         if code == 0:
             say(f"Next: ccs logs -f {name}   ccs down {name}")
         return code
-    with tempfile.TemporaryDirectory(prefix="ccs-") as folder:
-        artifacts = Path(folder) / "artifacts.json"
-        code = play(given, "run", session, artifacts)
-        if given.interrupted:
-            say(f"Session {name} goes on. Come back: ccs logs -f {name}   End it: ccs down {name}")
-        return exit_code_of(artifacts, code)
+    code, job = play_and_read(given, "run", session, JOB)
+    if given.interrupted:
+        say(f"Session {name} goes on. Come back: ccs logs -f {name}   End it: ccs down {name}")
+    return exit_code_of(job, code)
 
 
 def plan(given: argparse.Namespace) -> int:
@@ -213,9 +214,8 @@ def execute(given: argparse.Namespace) -> int:
     if not given.words:
         raise Wrong("'ccs exec NAME -- PROGRAM ...' needs a program.")
     job = {"session_name": given.name, "job_command": given.words, "job_on": given.on, "job_detach": given.detach}
-    with tempfile.TemporaryDirectory(prefix="ccs-") as folder:
-        artifacts = Path(folder) / "artifacts.json"
-        return exit_code_of(artifacts, play(given, "run_job", job, artifacts))
+    code, outcome = play_and_read(given, "run_job", job, JOB)
+    return exit_code_of(outcome, code)
 
 
 def app(given: argparse.Namespace) -> int:
@@ -310,8 +310,8 @@ def own_keys() -> list[str]:
     for path in sorted(Path("~/.ssh").expanduser().glob("id_*.pub")):
         try:
             found.append(path.read_text(encoding="utf-8").strip())
-        except (OSError, UnicodeDecodeError):
-            continue
+        except (OSError, UnicodeDecodeError) as error:
+            sys.stderr.write(f"ccs: {path} is left out, as it cannot be read: {error}\n")
     return found
 
 
@@ -370,6 +370,17 @@ def play(
         return started.returncode
 
 
+def play_and_read(
+    given: argparse.Namespace, playbook: str, variables: Mapping[str, Any], artifact: str
+) -> tuple[int, Mapping[str, Any]]:
+    """Run a playbook, and return its exit code and an artifact, empty if it has none."""
+    with tempfile.TemporaryDirectory(prefix="ccs-") as folder:
+        path = Path(folder) / "artifacts.json"
+        code = play(given, playbook, variables, path)
+        artifacts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return code, artifacts.get(artifact) or {}
+
+
 @contextmanager
 def variables_file(variables: Mapping[str, Any]) -> Iterator[Path]:
     """Write variables where only this user can read them, and not on a command line, which all can."""
@@ -396,11 +407,8 @@ def collections() -> dict[str, str]:
     return {"ANSIBLE_COLLECTIONS_PATH": f"{root}:{known}"}
 
 
-def exit_code_of(artifacts: Path, code: int) -> int:
+def exit_code_of(outcome: Mapping[str, Any], code: int) -> int:
     """Return the exit code of a job that has ended, the first that is not 0, else that of the run."""
-    if not artifacts.exists():
-        return code
-    outcome = json.loads(artifacts.read_text(encoding="utf-8")).get("cluster_compute_job_outcome", {})
     codes = [replica.get("exit_code") for replica in outcome.get("replicas", {}).values()]
     failed = [found for found in codes if found]
     return int(failed[0]) if failed else code

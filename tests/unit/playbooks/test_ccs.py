@@ -130,6 +130,24 @@ def test_a_file_without_prefix_is_the_same_request_as_one_with_it(site: Site) ->
     ]
 
 
+def test_a_key_that_cannot_be_read_is_named(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    (site.folder / "home" / ".ssh" / "id_old.pub").write_bytes(b"\xff")
+    site.run("up", site.write("name: a\nimage: demo\n"))
+    assert site.asked() == [("launch_cluster", {"session_name": "a", "session_image": "demo", **KEYS}, [])]
+    assert "id_old.pub is left out, as it cannot be read: " in capsys.readouterr().err
+
+
+def test_the_next_steps_are_those_of_the_session_as_it_is(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    name = site.write("name: a\nimage: demo\n")
+    for status, steps in (("RUNNING", "ccs ssh a   ccs logs -f a   ccs down a"), ("PENDING", "ccs ps   ccs down a")):
+        site.artifacts.write_text(json.dumps({"cluster_compute_session": {"status": status}}), encoding="utf-8")
+        assert site.run("up", name) == 0
+        assert capsys.readouterr().out == f"Next: {steps}\n"
+    site.answers(2)
+    assert site.run("up", name) == 2
+    assert capsys.readouterr().out == ""
+
+
 def test_a_file_names_its_session_and_its_keys_win(site: Site) -> None:
     site.run("up", site.write("image: demo\nauthorized_keys: []\ncluster_compute_vxlan_port: 4790\n", "big.yml"))
     request = {"session_name": "big", "session_image": "demo", "session_authorized_keys": []}
