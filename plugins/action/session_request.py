@@ -73,7 +73,7 @@ class ActionModule(ControllerAction):
                 queries.check(name, str(expression))
         group, given = group_variables(PREFIX, variables, reader(self._templar))
         warnings = self._refuse_near_misses(given, arguments)
-        found = {"resource_group": group, **({"warnings": warnings} if warnings else {})}
+        found = {"resource_group": group, **_with(warnings)}
         if arguments["own"]:
             given = {**{name: given[name] for name in OF_SITE if name in given}, **arguments["own"]}
         if arguments["only"] == "group" and not is_given(given.get("session_name")):
@@ -87,13 +87,8 @@ class ActionModule(ControllerAction):
         _group, shared = group_variables(SHARED_WITH, variables, reader(self._templar))
         own = {name: read_variable(name, given) for name in ("recreate", "wait", "wait_seconds", "min_size")}
         whose = session_owner(given, asker, shared.get(SHARED_WITH))
-        warnings = [*warnings, *defaults_beside_accelerators(request)]
-        return {
-            **found,
-            **encode(launch_request(request, *whose, **own)),
-            "resource_group": group,
-            **({"warnings": warnings} if warnings else {}),
-        }
+        wanted = encode(launch_request(request, *whose, **own))
+        return {**wanted, **found, **_with([*warnings, *defaults_beside_accelerators(request)])}
 
     def _refuse_near_misses(self, variables: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
         """Reject extra variables that nothing reads, and return warnings about others. Raises InvalidInput.
@@ -107,6 +102,10 @@ class ActionModule(ControllerAction):
         if problems:
             raise InvalidInput(problems)
         return [str(problem) for problem in near_misses(extra, given, True)]
+
+
+def _with(warnings: list[str]) -> dict[str, list[str]]:
+    return {"warnings": warnings} if warnings else {}
 
 
 def _words() -> list[list[str]]:

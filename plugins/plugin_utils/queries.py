@@ -12,12 +12,6 @@ from typing import Any
 from ..module_utils._internal.core.values.errors import InvalidInput, MissingLibrary
 from .plain import plain
 
-try:
-    import jmespath
-    from jmespath import exceptions, functions
-except ImportError:
-    jmespath = None
-
 
 def check(variable: str, expression: str) -> None:
     """Check an expression without any data. Raises InvalidInput with its place, MissingLibrary."""
@@ -33,26 +27,35 @@ def select(variable: str, expression: str, data: object) -> Any:
     compiled = _compiled(variable, expression)
     try:
         return compiled.search(plain(data))
-    except exceptions.JMESPathError as error:
+    except _library(variable).exceptions.JMESPathError as error:
         raise InvalidInput.single(variable, expression, f"It does not fit the data: {error}") from error
 
 
-def _compiled(variable: str, expression: str) -> Any:
-    if jmespath is None:
+def _library(variable: str) -> Any:
+    """Return the library, which only queries need; other runs do not spend time to load it. Raises MissingLibrary."""
+    try:
+        import jmespath
+    except ImportError as error:
         raise MissingLibrary(
             f"{variable} needs the Python library jmespath on the controller, which is not installed there. "
             "Install it with: pip install jmespath"
-        )
+        ) from error
+    return jmespath
+
+
+def _compiled(variable: str, expression: str) -> Any:
+    jmespath = _library(variable)
     try:
         compiled = jmespath.compile(expression)
-    except exceptions.IncompleteExpressionError as error:
+    except jmespath.exceptions.IncompleteExpressionError as error:
         raise InvalidInput.single(variable, expression, "It ends too early, or a quote is not closed.") from error
-    except exceptions.ParseError as error:
+    except jmespath.exceptions.ParseError as error:
         raise InvalidInput.single(variable, expression, _place(error, expression)) from error
-    unknown = sorted(set(_functions(compiled.parsed)) - set(functions.Functions.FUNCTION_TABLE))
+    known = set(jmespath.functions.Functions.FUNCTION_TABLE)
+    unknown = sorted(set(_functions(compiled.parsed)) - known)
     if unknown:
-        known = ", ".join(sorted(functions.Functions.FUNCTION_TABLE))
-        raise InvalidInput.single(variable, expression, f"JMESPath has no function {unknown[0]}. It has: {known}.")
+        message = f"JMESPath has no function {unknown[0]}. It has: {', '.join(sorted(known))}."
+        raise InvalidInput.single(variable, expression, message)
     return compiled
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -66,6 +67,6 @@ def test_one_that_does_not_fit_the_data_is_named_with_its_function() -> None:
 
 
 def test_without_the_library_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "jmespath", None)
+    monkeypatch.setitem(sys.modules, "jmespath", None)
     with pytest.raises(MissingLibrary, match=r"^status_query needs .* pip install jmespath$"):
         queries.check("status_query", "sessions")
