@@ -253,6 +253,8 @@ def test_an_engine_without_rules_is_told_and_its_replicas_reach_each_other(
 def test_an_engine_that_maps_users_gets_no_session_with_ssh(settings: dict[str, Any], host: Host) -> None:
     with pytest.raises(SessionError, match=r"Take userns-remap out of its daemon\.json and restart the engine"):
         host.plan(size=2)
+    session = host.launch(size=1)
+    assert session.run_in("main1", "session-run", "hostname") == "main1: main1\n"
 
 
 @pytest.mark.parametrize("settings", [{"authorization-plugins": ["site"]}], ids=["authorization"], indirect=True)

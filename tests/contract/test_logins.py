@@ -11,7 +11,11 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters import ssh_server
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import LOGIN_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import RUNTIME
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.places import (
+    LAUNCHERS,
+    PROFILE,
+    RUNTIME,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.ports import EVERY_ADDRESS
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import logins, ssh_runtime, verify
 from ansible_collections.cluster_compute.session.tests.support.contract.on_host import BUSYBOX, Host, output_of
@@ -47,6 +51,20 @@ def image_with(host: Host) -> Iterator[Callable[..., str]]:
     yield make
     host.clear()
     output_of("docker", "rmi", "-f", name)
+
+
+def test_programs_of_a_session_are_in_one_of_a_single_replica_without_ssh(host: Host) -> None:
+    session = host.launch(size=1)
+    said = session.run_in("main1", "session-run", "-n", "2", "sh", "-c", "echo $RANK of $WORLD_SIZE on $MASTER_ADDR")
+    assert sorted(said.splitlines()) == ["main1.0: 0 of 2 on main1", "main1.1: 1 of 2 on main1"]
+    with pytest.raises(AssertionError, match="session-run: main1 ended with exit code 5"):
+        session.run_in("main1", "session-run", "sh", "-c", "exit 5")
+    # A login shell sets a PATH of its own before it reads these files.
+    found = session.run_in(
+        "main1", "env", "-i", "sh", "-c", f". {PROFILE}; command -v torchrun; command -v session-run"
+    )
+    assert found.split() == [f"{LAUNCHERS}/torchrun", f"{RUNTIME}/bin/session-run"]
+    assert session.repair()["actions"] == []
 
 
 @pytest.mark.parametrize("user", ["0", "1000"])

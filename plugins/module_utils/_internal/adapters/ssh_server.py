@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..core.values.places import SERVER
 from . import background
@@ -51,9 +51,18 @@ def start_times() -> dict[int, float]:
 def end(init: int, address: str, port: int) -> None:
     """End the server whose parent is *init*, the first process of its container; open logins continue."""
     background.send({server for server, parent in _servers() if parent == init and _listens(server)}, signal.SIGTERM)
-    deadline = time.monotonic() + SECONDS
-    while listens(init, address, port) and time.monotonic() < deadline:
+    comes_to(lambda: not listens(init, address, port), SECONDS)
+
+
+def comes_to(check: Callable[[], bool], seconds: float) -> bool:
+    """Wait for a state of a server that was just started or told to end; return whether it has it in time.
+
+    sshd returns to its caller before it listens (sshd(8): it detaches first), and then opens one address after another.
+    """
+    deadline = time.monotonic() + seconds
+    while not (is_so := check()) and time.monotonic() < deadline:
         time.sleep(0.02)
+    return is_so
 
 
 def _listens(server: int) -> bool:

@@ -259,22 +259,11 @@ def _see_teardown(check: Callable[[], None]) -> None:
 
 def _prove_server(replica: Replica, pid: int) -> None:
     """Check that the replica's SSH server, which was started with it, listens."""
-    if not _comes_to(lambda: listens(pid, str(replica.address), SSH_PORT)):
+    if not ssh_server.comes_to(lambda: listens(pid, str(replica.address), SSH_PORT), SERVER_SECONDS):
         raise VerificationFailed(
             f"The SSH server of the replica {replica.name} on {replica.host} does not listen on "
             f"{replica.address} port {SSH_PORT}."
         )
-
-
-def _comes_to(check: Callable[[], bool]) -> bool:
-    """Wait for a state of an SSH server that was just started; return whether it has it in time.
-
-    sshd returns to its caller before it listens (sshd(8): it detaches first), and then opens one address after another.
-    """
-    deadline = time.monotonic() + SERVER_SECONDS
-    while not (is_so := check()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return is_so
 
 
 def _lines(text: str) -> list[str]:
@@ -321,7 +310,7 @@ def _last_output(text: str) -> str:
 
 def _prove_login(replica: Replica, pid: int, key: str | None) -> None:
     """Check that the replica's SSH server, not a program of the image, listens for the session's owner."""
-    if not _comes_to(lambda: ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT) == key):
+    if not ssh_server.comes_to(lambda: ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT) == key, SERVER_SECONDS):
         raise VerificationFailed(
             f"The SSH server of the replica {replica.name} on {replica.host} does not answer on port "
             f"{LOGIN_PORT}, where session_authorized_keys log in. The image's own program has to leave this port alone."

@@ -370,9 +370,7 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
     """Return the body of the engine's container-create request (Docker Engine API, ContainerCreate)."""
     resources = replica.resources
     user, groups = _user_and_groups(context, replica)
-    values = dict(context.environments[replica.name])
-    if context.has_ssh:
-        values["PATH"] = search_path(context, replica)
+    values = {**context.environments[replica.name], "PATH": search_path(context, replica)}
     bindings: dict[str, list[dict[str, str]]] = {}
     for port in replica.ports:
         published = {"HostIp": port.host_ip, "HostPort": str(port.host_port)}
@@ -440,15 +438,12 @@ def _mounts(context: Context, replica: Replica) -> list[MountRequest]:
     folder = context.directory.replica(replica.name)
     mounts = [MountRequest(str(folder), MOUNT, read_only=True)]
     mounts += [MountRequest(str(path), "/etc/hosts", read_only=False) for path in _own_hosts_file(context, replica)]
-    if context.has_ssh:
-        mounts += [
-            MountRequest(str(folder / "ssh/ssh_config"), places.SSH_CLIENT_FRAGMENT, read_only=True),
-            MountRequest(str(folder / "profile"), places.PROFILE, read_only=True),
-            MountRequest(places.RUNTIME_ON_HOST, places.RUNTIME, read_only=True),
-        ]
-    mounts += mount_requests(context.session.id, replica.mounts)
-    if not context.has_ssh:
-        return mounts
+    mounts += [
+        MountRequest(str(folder / "ssh/ssh_config"), places.SSH_CLIENT_FRAGMENT, read_only=True),
+        MountRequest(str(folder / "profile"), places.PROFILE, read_only=True),
+        MountRequest(places.RUNTIME_ON_HOST, places.RUNTIME, read_only=True),
+        *mount_requests(context.session.id, replica.mounts),
+    ]
     targets = places_in_image(context, replica, (mount.target for mount in mounts if mount.target != MOUNT))
     return [replace(mount, target=targets.get(mount.target, mount.target)) for mount in mounts]
 

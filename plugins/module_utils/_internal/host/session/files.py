@@ -92,7 +92,12 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
     The content is None if it depends on keys that check mode did not create.
     """
     values = context.environments[replica.name]
-    files: dict[str, str | None] = {"environment": environment.environment_file(values)}
+    path = search_path(context, replica)
+    files: dict[str, str | None] = {
+        "environment": environment.environment_file(values),
+        "profile": environment.profile(path),
+        "ssh/ssh_config": ssh_keys.client_configuration(context.members, SSH_MOUNT),
+    }
     slots = [(member.name, environment.slots(member.resources.cpus)) for member in context.members]
     files["hostfile"] = environment.hostfile(slots)
     files["hostfile.mpich"] = environment.mpich_hostfile(slots)
@@ -112,9 +117,6 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
     if is_login:
         files[f"ssh/{ssh_keys.OWNER_KEYS}"] = ssh_keys.owner_keys(owners)
     if context.has_ssh:
-        files["ssh/ssh_config"] = ssh_keys.client_configuration(context.members, SSH_MOUNT)
-        path = search_path(context, replica)
-        files["profile"] = environment.profile(path)
         variables = {**context.image_environment(replica), **values, "PATH": path}
         subnet = None if context.network is None else context.network.subnet
         files["ssh/sshd_config"] = ssh_keys.server_configuration(

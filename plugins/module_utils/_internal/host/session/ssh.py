@@ -169,7 +169,7 @@ def server_steps(context: Context, found: Container, replica: Replica, public_ke
     place = (replica.address, SSH_PORT) if replica.address is not None else (EVERY_ADDRESS, LOGIN_PORT)
     wanted = public_keys[replica.name]["host"]  # None for a key that check mode does not create
     if pid in context.server_starts:
-        _await_listening(pid, place)
+        ssh_server.comes_to(lambda: listens(pid, *place), LISTENING_SECONDS)
     start = partial(start_server, context, found.id, replica)
 
     def renew() -> None:
@@ -196,13 +196,6 @@ def _has_old_configuration(context: Context, replica: Replica, pid: int) -> bool
         return False
     configuration = context.directory.replica(replica.name) / "ssh" / "sshd_config"
     return configuration in context.written or _was_written_since(context, pid, configuration)
-
-
-def _await_listening(pid: int, place: tuple[str, int]) -> None:
-    """Wait until a running server listens, because OpenSSH returns to its caller before it does (sshd(8))."""
-    deadline = time.monotonic() + LISTENING_SECONDS
-    while not listens(pid, *place) and time.monotonic() < deadline:
-        time.sleep(0.02)
 
 
 def _is_newer_than_its_key(context: Context, replica: Replica, pid: int) -> bool:
