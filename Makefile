@@ -26,9 +26,6 @@ setup: .venv/.complete ## Make .venv with the pinned Python packages (1 min)
 .venv/.complete: requirements/controller.txt requirements/develop.txt tools/make_venv.sh tools/get_collection.py
 	@tools/make_venv.sh
 
-# These are for people.
-lab-up launch teardown lab-down machines-up: export ANSIBLE_STDOUT_CALLBACK := cluster_compute.session.plain
-
 .PHONY: lab-up
 lab-up: setup ## Bring up the lab: three hosts on this machine, ready for sessions
 	$(LAB) playbooks/lab_up.yml

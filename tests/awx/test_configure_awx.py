@@ -84,6 +84,7 @@ def apply(awx: Awx, tmp_path_factory: pytest.TempPathFactory) -> Apply:
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
                 "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
                 "ANSIBLE_NOCOLOR": "1",
+                "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",  # for the recap
                 "CONTROLLER_HOST": awx.url,
                 "CONTROLLER_OAUTH_TOKEN": TOKEN,
             },

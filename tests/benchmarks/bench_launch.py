@@ -113,6 +113,7 @@ def play(playbook: Path, *options: str, inventory: Path = INVENTORY, seconds: fl
     """Run a playbook and return its output. seconds: after which it is given up."""
     environment = {**os.environ, "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    environment["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"  # for the recap
     done = subprocess.run(
         ["ansible-playbook", "-i", str(inventory), str(playbook), *options],
         cwd=CHECKOUT,

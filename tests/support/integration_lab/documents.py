@@ -17,6 +17,8 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     run_here,
 )
 
+AS_USERS = {"ANSIBLE_STDOUT_CALLBACK": "cluster_compute.session.plain"}
+"""The callback of the checkout's settings, instead of the one that the other tests read."""
 SUBSTITUTES = [
     ("inventories/lab", str(INVENTORY.relative_to(CHECKOUT))),
     ("my-inventory", str(INVENTORY.relative_to(CHECKOUT))),
@@ -66,11 +68,11 @@ def run(command: str) -> str:
     if program(command) == "ansible-playbook":
         # With the words that the shell makes of it.
         words = run_here("bash", "-euc", f"printf '%s\\0' {command.removeprefix('! ')}").split("\0")[:-1]
-        done = preloaded.run(words, CHECKOUT, environment(), 600)
+        done = preloaded.run(words, CHECKOUT, environment(**AS_USERS), 600)
         assert (done.returncode != 0) == command.startswith("! "), f"{command}\n{done.stdout}"
         return done.stdout
     argv = ["bash", "-euc", command]
     if re.search(r" -it? ", command) and program(command) == "ssh" and " -t " in command:
         # A shell in a replica wants a terminal, and gets one.
         argv = ["script", "--quiet", "--return", "--command", command, "/dev/null"]
-    return run_here(*argv, stdin="exit\n")
+    return run_here(*argv, stdin="exit\n", variables=AS_USERS)

@@ -171,6 +171,8 @@ def environment(**more: str) -> dict[str, str]:
     """Return the environment of a command of the checkout's own tools and settings."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     own = {"PATH": path, "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    # Tests read what Ansible itself says of tasks and hosts; those of the documents see what a user sees.
+    own["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
     # Into a pipe Ansible writes in blocks otherwise, and a line that is shown as it comes would come with the last.
     return {**os.environ, **own, "PYTHONUNBUFFERED": "1", **more}
 

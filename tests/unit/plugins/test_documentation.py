@@ -36,6 +36,7 @@ SPECIFICATION = ("type", "elements", "required", "choices", "default", "options"
 def run(*argv: str) -> str:
     """Run a program of Ansible in the checkout and return what it says; it has to succeed."""
     env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    env["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"  # for the recap
     program = str(Path(sys.executable).with_name(argv[0]))
     done = subprocess.run([program, *argv[1:]], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
