@@ -166,7 +166,7 @@ def run(given: argparse.Namespace) -> int:
     name = session["session_name"]
     if given.detach or given.check:
         code = play(given, "launch_cluster", session)
-        if code == 0:
+        if code == 0 and not given.check:
             say(f"Next: ccs logs -f {name}   ccs down {name}")
         return code
     code, job = play_and_read(given, "run", session, JOB)

@@ -46,7 +46,7 @@ check "reference" python tools/make_reference.py --check
 check "shellcheck" check_shell
 check "structure" python tools/structure.py
 # Sentences that have to be read twice, where none may be added. Lower the numbers when some are gone.
-check "plain English, pages" python tools/plain_english.py --most 5 docs README.md CONTRIBUTING.md SECURITY.md
+check "plain English, pages" python tools/plain_english.py --most 3 docs README.md CONTRIBUTING.md SECURITY.md
 check "plain English, code" python tools/plain_english.py --most 67 plugins roles playbooks
 
 if [ ${#failed[@]} -ne 0 ]; then

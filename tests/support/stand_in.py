@@ -54,6 +54,7 @@ def play(
     assert name is not None
     called = [name, "-i", str(folder / "inventory.json"), str(CHECKOUT / "playbooks" / f"{playbook}.yml")]
     own = {"ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_HOME": str(folder)}
+    own["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"  # what Ansible itself says of tasks and hosts
     done = subprocess.run(
         [*called, "-e", json.dumps(variables), *options],
         env={**os.environ, **own, **environment},

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,6 +20,10 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import (
+    FIELDS,
+    ROLE_FIELDS,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.job import parse_job_request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import (
     parse_logs_request,
@@ -182,6 +188,12 @@ def test_what_a_vault_encrypted_is_passed_on_as_it_is(site: Site) -> None:
     assert value == "$ANSIBLE_VAULT;1.1;AES256\n3030\n"
 
 
+@pytest.mark.parametrize("verb", ["up", "run"])
+def test_what_only_checks_names_no_next_step(site: Site, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    assert site.run(verb, "--check", site.write("name: a\ncommand: python train.py\n")) == 0
+    assert "Next" not in capsys.readouterr().out
+
+
 def test_run_follows_the_command_and_ends_with_its_exit_code(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     name = site.write("name: a\ncommand: python train.py\n")
     site.answers(2)
@@ -328,3 +340,17 @@ def test_a_shell_completes_commands(site: Site, capsys: pytest.CaptureFixture[st
         complete = complete.split("\n", 1)[1]
     done = subprocess.run(["bash", "-c", complete], capture_output=True, text=True, check=True)
     assert done.stdout == "drain\n"
+
+
+def test_what_newcomers_are_told_is_a_command_or_a_field() -> None:
+    text = (CHECKOUT / "docs" / "coming_from.md").read_text(encoding="utf-8")
+    told = [word for line in text.splitlines() for word in re.findall(r"`([^`]+)`", line.rpartition(" | ")[2])]
+    commands = [shlex.split(word)[1:] for word in told if word.startswith("ccs ")]
+    assert len(commands) > 12
+    for words in commands:
+        loaded().parser().parse_args(words[: words.index("--")] if "--" in words else words)
+    fields = {field.name for field in (*FIELDS, *ROLE_FIELDS)} | {"replicas"}
+    others = {"main1", "sub1", "sub2", "session-run", "session-run -n", "RANK", "WORLD_SIZE", "FILE", "examples/ray"}
+    named = {word.partition(":")[0] for word in told if not word.startswith("ccs ")} - others
+    assert len(named) > 20
+    assert named - fields == set()

@@ -132,9 +132,13 @@ def test_a_query_is_answered_by_status_and_info_and_a_wrong_one_refused_before_a
     assert '"msg": 2' in output or "msg: 2" in output, output
     file = tmp_path / "found.json"
     own = {"cluster_compute_info_file": str(file), "cluster_compute_info_query": "hosts[].name"}
-    code, output = play(tmp_path, "session_info", known, own)
-    assert code == 0, output
-    assert json.loads(file.read_text(encoding="utf-8")) == ["h1", "h3"]
+    site = tmp_path / "site.json"
+    site.write_text(json.dumps({"all": {"vars": own}}), encoding="utf-8")
+    for options in (["-e", json.dumps(own)], ["-i", str(site)]):
+        code, output = play(tmp_path, "session_info", known, {}, *options)
+        assert code == 0, output
+        assert json.loads(file.read_text(encoding="utf-8")) == ["h1", "h3"]
+        file.unlink()
     for playbook, variable in (("status", "status_query"), ("session_info", "cluster_compute_info_query")):
         code, output = play(tmp_path, playbook, known, {variable: "hosts[?usable"})
         assert code == 2
