@@ -68,6 +68,10 @@ def faults(site: Path) -> list[str]:
                 anchors = pages[other].anchors if other in pages else set()
                 if not other.exists() or (parts.fragment and unquote(parts.fragment) not in anchors):
                     found.append(f"{name} links to {target}, which is not there.")
+    pages_for_programs = site / "llms.txt"
+    listed = re.findall(r"\]\(([^)]+)\)", pages_for_programs.read_text(encoding="utf-8"))
+    found += [f"llms.txt links to {target}, which is not there." for target in listed if not (site / target).is_file()]
+    found += [] if listed else ["llms.txt lists no page."]
     for path in [*site.rglob("*.css"), *site.rglob("*.svg")]:
         for match in STYLE_URL.finditer(path.read_text(encoding="utf-8")):
             if is_outside(match[1] or match[2]):

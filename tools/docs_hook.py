@@ -9,6 +9,35 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+_NAVIGATION: list[Any] = []
+"""The sections of the site that is being built, each with its pages."""
+
+
+def on_nav(nav: Any, **_more: Any) -> None:
+    """Keep the sections for `on_post_build`."""
+    _NAVIGATION[:] = [item for item in nav.items if item.is_section]
+
+
+def on_post_build(config: Any, **_more: Any) -> None:
+    """Write llms.txt, the list of pages for programs that read them (llmstxt.org): section, title and beginning."""
+    lines = [f"# {config['site_name']}", "", f"> {config['site_description']}"]
+    for section in _NAVIGATION:
+        pages = [page for page in section.children if page.is_page]
+        lines += ["", f"## {section.title}", ""]
+        lines += [f"- [{page.title}]({page.file.src_uri}): {_beginning(page.markdown)}" for page in pages]
+        for page in pages:
+            target = Path(config["site_dir"]) / page.file.src_uri
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(page.markdown, encoding="utf-8")
+    (Path(config["site_dir"]) / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _beginning(markdown: str) -> str:
+    """Return the first sentence of a page, without marks of links and code."""
+    texts = [part for part in markdown.split("\n\n") if re.match(r"[A-Za-z\[*]|`(?!`)", part)]
+    text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(texts[:1]))
+    text = re.sub(r"[`*]", "", text).replace("\n", " ")
+    return re.split(r"(?<=[.:])\s", text)[0]
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_more: Any) -> str:

@@ -642,12 +642,28 @@ class TestDocumentation:
     def test_links_and_what_is_fetched_are_judged(self, text: str, fault: str, tmp_path: Path) -> None:
         (tmp_path / "a.html").write_text(text, encoding="utf-8")
         (tmp_path / "other.html").write_text('<p id="there">', encoding="utf-8")
+        (tmp_path / "llms.txt").write_text("- [Other](other.html): There.", encoding="utf-8")
         assert load("check_site").faults(tmp_path) == ([fault] if fault else [])
 
     def test_a_style_sheet_that_fetches_is_found_and_so_is_a_site_without_pages(self, tmp_path: Path) -> None:
         (tmp_path / "a.css").write_text("@font-face { src: url(https://example.com/f.woff) }", encoding="utf-8")
-        found = load("check_site").faults(tmp_path)
-        assert found == [f"{tmp_path} holds no page.", "a.css fetches https://example.com/f.woff from outside."]
+        (tmp_path / "llms.txt").write_text("- [A](a.css): A.\n- [B](b.md): B.", encoding="utf-8")
+        no_page, fetches = f"{tmp_path} holds no page.", "a.css fetches https://example.com/f.woff from outside."
+        gone = "llms.txt links to b.md, which is not there."
+        assert load("check_site").faults(tmp_path) == [no_page, gone, fetches]
+        (tmp_path / "llms.txt").write_text("", encoding="utf-8")
+        assert load("check_site").faults(tmp_path) == [no_page, "llms.txt lists no page.", fetches]
+
+    def test_programs_get_a_list_of_pages_with_the_first_sentence_of_each(self, tmp_path: Path) -> None:
+        hook = load("docs_hook")
+        text = "# A\n\n```sh\nls\n```\n\nSee [the `b`](b.md), and\nmore. Then others.\n\n## End\n"
+        page = SimpleNamespace(is_page=True, title="A", markdown=text, file=SimpleNamespace(src_uri="use/a.md"))
+        section = SimpleNamespace(is_section=True, title="Use", children=[page, SimpleNamespace(is_page=False)])
+        hook.on_nav(SimpleNamespace(items=[SimpleNamespace(is_section=False), section]))
+        hook.on_post_build({"site_name": "N", "site_description": "D", "site_dir": str(tmp_path)})
+        listed = "# N\n\n> D\n\n## Use\n\n- [A](use/a.md): See the b, and more.\n"
+        assert (tmp_path / "llms.txt").read_text(encoding="utf-8") == listed
+        assert (tmp_path / "use/a.md").read_text(encoding="utf-8") == text
 
     @pytest.mark.parametrize(
         ("link", "on_the_site"),
