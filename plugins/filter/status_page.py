@@ -23,8 +23,8 @@ options:
     description: What M(cluster_compute.session.session_info) returns as C(overview).
     type: dict
     required: true
-  measured:
-    description: When the use of CPU and memory was measured. Empty if it was not.
+  made:
+    description: When the hosts were asked, as V(2026-01-02T10:30:00Z). Empty if the page is not to say it.
     type: str
     default: ""
 """
@@ -46,13 +46,13 @@ _value:
 """
 
 
-def status_page(overview: Mapping[str, Any], measured: str = "") -> str:
+def status_page(overview: Mapping[str, Any], made: str = "") -> str:
     """Return the page."""
     from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import (
         render,  # Ansible loads all filters for one
     )
 
-    return render(overview, measured)
+    return render(overview, made)
 
 
 class FilterModule:

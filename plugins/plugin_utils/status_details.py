@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..module_utils._internal.core.model.record import DEFAULT_GROUP
 from ..module_utils._internal.core.values.parse import format_span
 from ..module_utils._internal.core.values.resources import format_cpus
 from .markup import Html, element, join, words
-from .status_parts import NOTHING, TIMES, Mark, badge, fact_list, section, table_head, usage
+from .status_parts import NOTHING, TIMES, Mark, badge, fact_list, section, table_head, urgency, usage
 from .wording import cpus, devices, images, many, memory, why
 
 
@@ -36,9 +37,10 @@ def drawer(session: Mapping[str, Any], mark: Mark) -> Html:
             {},
             mark.show(),
             element("h2", {"id": f"{name}-t"}, words(session["name"])),
-            badge(session["status"]),
+            badge(session["status"], "wait" if urgency(session) == 1 else ""),
             _close(name),
         ),
+        _login(session),
         report,
         fact_list(facts),
         _replicas(session),
@@ -46,6 +48,21 @@ def drawer(session: Mapping[str, Any], mark: Mark) -> Html:
         section("Request", _request(session["request"])),
         _history(session["history"]),
     )
+
+
+def _login(session: Mapping[str, Any]) -> Html | None:
+    """Return the command that enters main1 of a running session."""
+    if session["status"] != "RUNNING" or not session["replicas"]:
+        return None
+    main = session["replicas"][0]
+    if session["ssh_port"] is None:
+        where, command = f"On {main['host']}: ", f"docker exec -it {main['container']} /bin/sh"
+    else:
+        group = session["resource_group"]
+        options = "" if group in (None, DEFAULT_GROUP) else f"-g {group} "
+        where, command = "Log in: ", f"ccs ssh {options}{session['name']}"
+    copy = element("button", {"type": "button", "class": "copy", "hidden": True}, "Copy")
+    return element("p", {"class": "login"}, where, element("code", {}, command), " ", copy)
 
 
 def waiting_drawer(name: str, entry: Mapping[str, Any], waiting: Mapping[str, Any]) -> Html:

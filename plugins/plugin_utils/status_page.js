@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Three things that the page cannot do by itself: the filter, the wires of overlay networks, and marking a session
-// wherever it is. All else, the details of sessions included, works without this script.
+// What the page cannot do by itself: the filter, the wires of overlay networks, marking a session wherever it is, its own
+// age, reloading, and copying a command. All else, the details of sessions included, works without this script.
 (() => {
   "use strict";
   const WIRED_HOSTS = 24;
@@ -176,6 +176,57 @@
     item.addEventListener("mouseleave", () => choose(document.querySelector(".drawer:popover-open")?.id ?? null));
     item.addEventListener("focusin", () => choose(item.dataset.session));
     item.addEventListener("focusout", () => choose(document.querySelector(".drawer:popover-open")?.id ?? null));
+  }
+
+  // How old the page is, and reading it again, with the same filter, while no details are open.
+  const made = document.getElementById("made");
+  const age = document.getElementById("age");
+  const reload = document.getElementById("reload");
+
+  function stored(name, value) {
+    try {
+      if (value === undefined) return sessionStorage.getItem(name) ?? "";
+      sessionStorage.setItem(name, value);
+    } catch {
+      // The browser keeps nothing for this page.
+    }
+    return "";
+  }
+
+  function since(seconds) {
+    const [amount, unit] = seconds < 90 ? [seconds, "second"]
+      : seconds < 5400 ? [seconds / 60, "minute"] : seconds < 129600 ? [seconds / 3600, "hour"] : [seconds / 86400, "day"];
+    const whole = Math.max(0, Math.round(amount));
+    return `, ${whole} ${unit}${whole === 1 ? "" : "s"} ago`;
+  }
+
+  function tick() {
+    const text = since((Date.now() - Date.parse(made.dateTime)) / 1000);
+    if (age.textContent !== text) age.textContent = text;
+    const isDue = performance.now() >= 1000 * Number(reload.dataset.seconds);
+    if (!reload.checked || !isDue || document.querySelector(".drawer:popover-open")) return;
+    stored("filter", filter.value);
+    location.reload();
+  }
+
+  if (made) {
+    reload.checked = stored("reload") === "yes";
+    if (reload.checked) filter.value = stored("filter");
+    reload.closest("label").hidden = false;
+    reload.addEventListener("change", () => stored("reload", reload.checked ? "yes" : "no"));
+    setInterval(tick, 1000);
+    tick();
+  }
+
+  for (const button of all("button.copy")) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      // Not the clipboard's own interface, which pages read from files or over plain HTTP do not have.
+      const selection = getSelection();
+      selection.selectAllChildren(button.previousElementSibling);
+      button.textContent = document.execCommand("copy") ? "Copied" : "Copy";
+      selection.removeAllRanges();
+    });
   }
   idle?.addEventListener("toggle", draw);
   window.addEventListener("resize", draw);

@@ -21,9 +21,23 @@ from typing import Any
 from ..module_utils._internal.core.values.resources import format_cpus
 from .markup import Html, element, join, words
 from .status_details import drawer, waiting_drawer
-from .status_parts import NOTHING, SIGN, Mark, amount_bar, badge, is_ready, opener, search, table_head, usage_of
+from .status_parts import (
+    NOTHING,
+    SIGN,
+    Mark,
+    amount_bar,
+    badge,
+    is_ready,
+    opener,
+    search,
+    table_head,
+    urgency,
+    usage_of,
+)
 from .status_topology import Topology
 from .wording import many, memory, part_of, why
+
+RELOAD_SECONDS = 60
 
 
 @cache
@@ -34,16 +48,16 @@ def _asset(kind: str) -> tuple[str, str]:
     return text, f"'sha256-{digest}'"
 
 
-def render(overview: Mapping[str, Any], measured: str = "") -> str:
+def render(overview: Mapping[str, Any], made: str = "") -> str:
     """Return the page that shows *overview* from the module session_info. The same input gives the same page.
 
-    measured: when the use of CPU and memory was measured, as text for people. Empty if it was not.
+    made: when the hosts were asked, as ``2026-01-02T10:30:00Z``; empty if the page is not to say it.
     """
-    return str(_Page(overview, measured).whole())
+    return str(_Page(overview, made).whole())
 
 
 class _Page:
-    def __init__(self, overview: Mapping[str, Any], measured: str) -> None:
+    def __init__(self, overview: Mapping[str, Any], made: str) -> None:
         self.group = overview["resource_group"]
         self.hosts = overview["hosts"]
         self.sessions = [session for session in overview["sessions"] if session["status"] != "PENDING"]
@@ -52,7 +66,7 @@ class _Page:
         self.elsewhere = overview["waiting_elsewhere"]
         self.shares = overview["shares"]
         self.findings = overview["findings"]
-        self.measured = measured
+        self.made = made
         self.marks = {session["id"]: Mark(number) for number, session in enumerate(self.sessions)}
         self.topology = Topology(self.hosts, self.sessions, self.marks)
 
@@ -122,7 +136,6 @@ class _Page:
         for kind in sorted({kind for host in usable for kind in host["capacity"]["accelerators"]}):
             total, free = _accelerators(usable, "capacity", kind), _accelerators(usable, "free", kind)
             tiles.append(self._amount_tile(kind, total - free, total, str))
-        when = f"Use of CPU and memory measured {self.measured}." if self.measured else None
         return element(
             "header",
             {},
@@ -131,9 +144,24 @@ class _Page:
                 {"class": "title"},
                 element("p", {"class": "over"}, "Resource group"),
                 element("h1", {}, words(self.group)),
-                element("p", {"class": "when"}, when) if when else None,
+                self._moment(),
             ),
             element("ul", {"class": "tiles", "aria-label": "Summary"}, *tiles),
+        )
+
+    def _moment(self) -> Html | None:
+        """Return when the hosts were asked. The script adds how long ago that was, and what reloads the page."""
+        if not self.made:
+            return None
+        reload = element("input", {"id": "reload", "type": "checkbox", "data-seconds": RELOAD_SECONDS})
+        text = self.made.replace("T", " ").replace("Z", " UTC")
+        return element(
+            "p",
+            {"class": "when"},
+            "As of ",
+            element("time", {"id": "made", "datetime": self.made}, text),
+            element("span", {"id": "age"}, ""),
+            element("label", {"hidden": True}, reload, " Reload every minute"),
         )
 
     @staticmethod
@@ -211,7 +239,7 @@ class _Page:
                     "table",
                     {},
                     table_head("Session", "Status", "Mode", "Replicas", "Hosts", "CPU now", "Memory now", "Owner"),
-                    element("tbody", {}, *(self._row(session) for session in self.sessions)),
+                    element("tbody", {}, *(self._row(session) for session in sorted(self.sessions, key=urgency))),
                 ),
             )
         return element(
@@ -231,9 +259,9 @@ class _Page:
             "tr",
             {"data-search": search(found), "data-session": mark.id},
             element("th", {"scope": "row"}, opener(mark.id, session["name"], mark.show())),
-            element("td", {}, badge(session["status"])),
+            element("td", {}, badge(session["status"], "wait" if urgency(session) == 1 else "")),
             element("td", {}, session["mode"] or NOTHING),
-            element("td", {}, f"{running} of {session['size']} running" if replicas else session["size"] or NOTHING),
+            element("td", {}, f"{running}/{session['size']}" if replicas else session["size"] or NOTHING),
             element("td", {}, words(shown) if hosts else NOTHING),
             element("td", {}, usage_of(replicas, "cpus", format_cpus)),
             element("td", {}, usage_of(replicas, "memory", memory)),

@@ -92,9 +92,20 @@ def sign(status: str) -> Html:
     )
 
 
-def badge(status: str) -> Html:
-    """Return the sign and the name of a status."""
-    kind = SEVERITY.get(status, "wait")
+def has_failed_replicas(session: Mapping[str, Any]) -> bool:
+    """Return whether replicas of a session that goes on have failed or cannot be seen."""
+    return any(SEVERITY.get(replica["status"]) == "bad" for replica in session["replicas"])
+
+
+def urgency(session: Mapping[str, Any]) -> int:
+    """Return 0 for a session that needs somebody, 1 for one with failed replicas, 2 for all others."""
+    is_bad = SEVERITY.get(session["status"]) == "bad"
+    return 0 if is_bad else 1 if has_failed_replicas(session) else 2
+
+
+def badge(status: str, kind: str = "") -> Html:
+    """Return the sign and the name of a status. kind: one of `SIGN`, by default that of the status."""
+    kind = kind or SEVERITY.get(status, "wait")
     return element(
         "span", {"class": f"badge {kind}"}, element("span", {"aria-hidden": "true"}, SIGN[kind], " "), status
     )

@@ -8,16 +8,19 @@ The fixture `page` holds for each of these tests that the browser had nothing to
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import NOTHING
 from ansible_collections.cluster_compute.session.tests.support.browser import groups
 from ansible_collections.cluster_compute.session.tests.support.browser.page import Page
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
 
 Show = Callable[[Mapping[str, Any]], Page]
 CONTRAST = """
@@ -111,7 +114,7 @@ def test_hosts_are_drawn_with_the_replicas_networks_and_room_that_they_have(show
     assert [chip.text.split()[-1] for chip in every(notebook, ".chips li")] == ["main1", "sub1"]
     assert only(notebook, ".net").text.startswith("bridge 10.213.")
     assert "3 of 8 free" in third.text
-    assert "Use of CPU and memory measured 2026-01-02 10:30 UTC." in only(page, "body > header").text
+    assert "As of 2026-01-02 10:30:00 UTC, " in only(page, ".when").text
     assert "1 of 2 free" in third.text
     train = only(page, '.host[data-host="h1"] .group')
     assert only(train, ".net").text.startswith("overlay 10.213.")
@@ -232,6 +235,47 @@ def test_everything_can_be_done_with_the_keyboard(show: Show, small: dict[str, A
     press(page, Keys.ESCAPE)
     assert every(page, ".drawer:popover-open") == []
     assert page.browser.switch_to.active_element.get_attribute("title") == "notebook", "the focus is lost"
+
+
+def test_who_needs_somebody_comes_first_and_a_failed_replica_shows(show: Show, small: dict[str, Any]) -> None:
+    page = show(small)
+    rows = [[cell.text for cell in every(row, "th, td")] for row in every(page, "#sessions ~ .scroll tbody tr")]
+    assert [(row[0].split()[-1], row[3]) for row in rows[:2]] == [("broken", NOTHING), ("train", "3/4")]
+    (train,) = [row for row in every(page, "#sessions ~ .scroll tbody tr") if "train" in row.text]
+    assert only(train, ".badge").get_attribute("class") == "badge wait"
+    assert only(train, ".badge").text.split() == ["◔", "RUNNING"]
+
+
+def test_the_command_that_enters_a_session_is_copied(show: Show, small: dict[str, Any]) -> None:
+    page = show(small)
+    for session, command in (("train", "ccs ssh train"), ("explore", "docker exec -it explore-main1 /bin/sh")):
+        opener(page, session).click()
+        only(drawer(page), ".copy").click()
+        assert only(drawer(page), ".copy").text == "Copied"
+        press(page, Keys.ESCAPE)
+        field = only(page, "#filter")
+        field.send_keys(Keys.CONTROL, "v")
+        assert field.get_attribute("value") == command
+        field.send_keys(Keys.ESCAPE)
+
+
+def test_the_page_tells_its_age_and_is_read_again_with_the_same_filter(show: Show, small: dict[str, Any]) -> None:
+    page = show(small)
+    ago = "document.getElementById('made').dateTime = new Date(Date.now() - arguments[0] * 1000).toISOString()"
+    for seconds, text in ((200, "3 minutes ago"), (7200, "2 hours ago"), (200000, "2 days ago")):
+        page.script(ago, seconds)
+        WebDriverWait(page.browser, 10).until(lambda _browser, text=text: only(page, "#age").text == f", {text}")
+    only(page, "#filter").send_keys("train")
+    page.script("window.before = true; document.getElementById('reload').dataset.seconds = 0")
+    opener(page, "train").click()
+    page.script("document.getElementById('reload').click()")
+    time.sleep(2.5)
+    assert page.script("return window.before"), "it was read again under somebody who reads details"
+    press(page, Keys.ESCAPE)
+    WebDriverWait(page.browser, 10).until(lambda browser: not browser.execute_script("return window.before"))
+    assert only(page, "#filter").get_attribute("value") == "train"
+    assert only(page, "#reload").is_selected()
+    page.script("sessionStorage.clear()")
 
 
 def test_the_filter_leaves_what_every_word_of_it_is_found_in(show: Show, small: dict[str, Any]) -> None:

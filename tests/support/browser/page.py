@@ -25,7 +25,7 @@ class Page:
 
     def open(self, overview: Mapping[str, Any]) -> Page:
         """Show an overview."""
-        self.path.write_text(render(overview, "2026-01-02 10:30 UTC"), encoding="utf-8")
+        self.path.write_text(render(overview, "2026-01-02T10:30:00Z"), encoding="utf-8")
         self.listen()
         self.messages, self.fetched = [], []
         self.browser.get(self.path.as_uri())

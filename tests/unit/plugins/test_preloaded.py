@@ -39,6 +39,7 @@ CASES: tuple[dict[str, object], ...] = ({"session_name": "right"}, {"session_nam
 def environment() -> dict[str, str]:
     """Return the environment of the runs."""
     own = {"ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    own["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"  # its output has no times
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return {**os.environ, **own, "PATH": path, "PYTHONUNBUFFERED": "1", "CLUSTER_COMPUTE_WORD": "first"}
 

@@ -33,8 +33,8 @@ def test_the_policy_names_exactly_the_style_and_the_script_of_the_page() -> None
 
 def test_the_same_overview_makes_the_same_page() -> None:
     assert render(EMPTY) == render(EMPTY)
-    assert "measured" not in render(EMPTY)
-    assert "measured today" in render(EMPTY, "today")
+    assert "As of" not in render(EMPTY)
+    assert "2026-01-02 10:30:00 UTC" in render(EMPTY, "2026-01-02T10:30:00Z")
 
 
 @pytest.mark.parametrize(
