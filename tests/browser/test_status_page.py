@@ -20,6 +20,7 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.ui import WebDriverWait
 
 Show = Callable[[Mapping[str, Any]], Page]
@@ -264,7 +265,8 @@ def test_the_page_tells_its_age_and_is_read_again_with_the_same_filter(show: Sho
     ago = "document.getElementById('made').dateTime = new Date(Date.now() - arguments[0] * 1000).toISOString()"
     for seconds, text in ((200, "3 minutes ago"), (7200, "2 hours ago"), (200000, "2 days ago")):
         page.script(ago, seconds)
-        WebDriverWait(page.browser, 10).until(lambda _browser, text=text: only(page, "#age").text == f", {text}")
+        shows = expected_conditions.text_to_be_present_in_element((By.ID, "age"), f", {text}")
+        WebDriverWait(page.browser, 10).until(shows)
     only(page, "#filter").send_keys("train")
     page.script("window.before = true; document.getElementById('reload').dataset.seconds = 0")
     opener(page, "train").click()
