@@ -162,13 +162,13 @@ def run(given: argparse.Namespace) -> int:
         session["session_command"] = WAITS
     if "session_batch_command" not in session:
         raise Wrong(f"{given.file} has no 'command'. 'ccs run' runs it in main1 and ends with it.")
-    session.setdefault("session_wait", True)
     name = session["session_name"]
     if given.detach or given.check:
         code = play(given, "launch_cluster", session)
         if code == 0 and not given.check:
             say(f"Next: ccs logs -f {name}   ccs down {name}")
         return code
+    session.setdefault("session_wait", True)
     code, job = play_and_read(given, "run", session, JOB)
     if given.interrupted:
         say(f"Session {name} goes on. Come back: ccs logs -f {name}   End it: ccs down {name}")

@@ -69,7 +69,8 @@ def faults(site: Path) -> list[str]:
                 if not other.exists() or (parts.fragment and unquote(parts.fragment) not in anchors):
                     found.append(f"{name} links to {target}, which is not there.")
     pages_for_programs = site / "llms.txt"
-    listed = re.findall(r"\]\(([^)]+)\)", pages_for_programs.read_text(encoding="utf-8"))
+    text = pages_for_programs.read_text(encoding="utf-8") if pages_for_programs.is_file() else ""
+    listed = re.findall(r"\]\(([^)]+)\)", text)
     found += [f"llms.txt links to {target}, which is not there." for target in listed if not (site / target).is_file()]
     found += [] if listed else ["llms.txt lists no page."]
     for path in [*site.rglob("*.css"), *site.rglob("*.svg")]:

@@ -15,15 +15,15 @@ _NAVIGATION: list[Any] = []
 
 def on_nav(nav: Any, **_more: Any) -> None:
     """Keep the sections for `on_post_build`."""
-    _NAVIGATION[:] = [item for item in nav.items if item.is_section]
+    _NAVIGATION[:] = nav.items
 
 
 def on_post_build(config: Any, **_more: Any) -> None:
     """Write llms.txt, the list of pages for programs that read them (llmstxt.org): section, title and beginning."""
     lines = [f"# {config['site_name']}", "", f"> {config['site_description']}"]
-    for section in _NAVIGATION:
-        pages = [page for page in section.children if page.is_page]
-        lines += ["", f"## {section.title}", ""]
+    for item in _NAVIGATION:
+        pages = [page for page in (item.children if item.is_section else [item]) if page.is_page]
+        lines += ["", f"## {item.title}", ""]
         lines += [f"- [{page.title}]({page.file.src_uri}): {_beginning(page.markdown)}" for page in pages]
         for page in pages:
             target = Path(config["site_dir"]) / page.file.src_uri
@@ -37,7 +37,7 @@ def _beginning(markdown: str) -> str:
     texts = [part for part in markdown.split("\n\n") if re.match(r"[A-Za-z\[*]|`(?!`)", part)]
     text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(texts[:1]))
     text = re.sub(r"[`*]", "", text).replace("\n", " ")
-    return re.split(r"(?<=[.:])\s", text)[0]
+    return re.sub(r":$", ".", re.split(r"(?<=\.)\s", text.strip())[0])
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_more: Any) -> str:

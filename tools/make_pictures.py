@@ -22,7 +22,6 @@ PLAY = ["ansible-playbook", "-i", "inventories/lab"]
 COMMAND = """ansible-playbook -i inventories/lab playbooks/launch_cluster.yml \\
     -e session_name=first -e session_size=3 -e session_image=cluster-compute/demo:latest \\
     -e session_cpus=1 -e session_memory=256m"""
-SHOWN_FROM = "TASK [cluster_compute.session.launch : Start the session"
 COLUMNS = 116
 WIDTH, HEIGHT, SIZE = 8.4, 19, 14
 """Of a character, a line, and the letters in it."""
@@ -93,10 +92,10 @@ def svg(lines: list[Cells], title: str) -> str:
 
 
 def typed(command: str) -> list[Cells]:
-    """Return the lines of a command as somebody has typed it, and that what follows was left out."""
+    """Return the lines of a command as somebody has typed it."""
     first, *more = command.splitlines()
     lines = [[("$", COLOURS["32"]), *((letter, PLAIN) for letter in f" {first}")]]
-    return [*lines, *([(letter, PLAIN) for letter in line] for line in more), [("⋮", FAINT)]]
+    return [*lines, *([(letter, PLAIN) for letter in line] for line in more)]
 
 
 def launched() -> str:
@@ -121,9 +120,7 @@ def launched() -> str:
 def main() -> int:
     """Make the pictures."""
     lines = screen(launched())
-    texts = ["".join(letter for letter, _colour in cells) for cells in lines]
-    begin = next(number for number, text in enumerate(texts) if text.startswith(SHOWN_FROM))
-    picture = svg([*typed(COMMAND), *lines[begin:]], "A launch of three replicas on two hosts, in a terminal")
+    picture = svg([*typed(COMMAND), *lines], "A launch of three replicas on two hosts, in a terminal")
     (ASSETS / "launch.svg").write_text(picture, encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         page = f"{folder}/page.html"

@@ -14,7 +14,7 @@ from ..module_utils._internal.core.model.record import DEFAULT_GROUP
 from ..module_utils._internal.core.values.parse import format_span
 from ..module_utils._internal.core.values.resources import format_cpus
 from .markup import Html, element, join, words
-from .status_parts import NOTHING, TIMES, Mark, badge, fact_list, section, table_head, urgency, usage
+from .status_parts import NOTHING, TIMES, Mark, badge, fact_list, section, session_badge, table_head, usage
 from .wording import cpus, devices, images, many, memory, why
 
 
@@ -37,7 +37,7 @@ def drawer(session: Mapping[str, Any], mark: Mark) -> Html:
             {},
             mark.show(),
             element("h2", {"id": f"{name}-t"}, words(session["name"])),
-            badge(session["status"], "wait" if urgency(session) == 1 else ""),
+            session_badge(session),
             _close(name),
         ),
         _login(session),

@@ -178,15 +178,17 @@
     item.addEventListener("focusout", () => choose(document.querySelector(".drawer:popover-open")?.id ?? null));
   }
 
-  // How old the page is, and reading it again, with the same filter, while no details are open.
+  // How old the page is, and reading it again, with the same filter, while nobody reads details or types.
   const made = document.getElementById("made");
   const age = document.getElementById("age");
   const reload = document.getElementById("reload");
 
+  // A server may have the pages of several groups.
   function stored(name, value) {
+    const key = `${name} ${location.pathname}`;
     try {
-      if (value === undefined) return sessionStorage.getItem(name) ?? "";
-      sessionStorage.setItem(name, value);
+      if (value === undefined) return sessionStorage.getItem(key) ?? "";
+      sessionStorage.setItem(key, value);
     } catch {
       // The browser keeps nothing for this page.
     }
@@ -201,22 +203,22 @@
   }
 
   function tick() {
-    const text = since((Date.now() - Date.parse(made.dateTime)) / 1000);
-    if (age.textContent !== text) age.textContent = text;
+    const text = made ? since((Date.now() - Date.parse(made.dateTime)) / 1000) : "";
+    if (made && age.textContent !== text) age.textContent = text;
     const isDue = performance.now() >= 1000 * Number(reload.dataset.seconds);
-    if (!reload.checked || !isDue || document.querySelector(".drawer:popover-open")) return;
+    const isRead = document.querySelector(".drawer:popover-open");
+    if (!reload.checked || !isDue || isRead || document.activeElement === filter) return;
     stored("filter", filter.value);
     location.reload();
   }
 
-  if (made) {
-    reload.checked = stored("reload") === "yes";
-    if (reload.checked) filter.value = stored("filter");
-    reload.closest("label").hidden = false;
-    reload.addEventListener("change", () => stored("reload", reload.checked ? "yes" : "no"));
-    setInterval(tick, 1000);
-    tick();
-  }
+  reload.checked = stored("reload") === "yes";
+  filter.value ||= stored("filter");
+  stored("filter", "");
+  reload.closest("label").hidden = false;
+  reload.addEventListener("change", () => stored("reload", reload.checked ? "yes" : "no"));
+  setInterval(tick, 1000);
+  tick();
 
   for (const button of all("button.copy")) {
     button.hidden = false;

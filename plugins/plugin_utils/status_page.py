@@ -26,11 +26,12 @@ from .status_parts import (
     SIGN,
     Mark,
     amount_bar,
-    badge,
     is_ready,
     opener,
     search,
+    session_badge,
     table_head,
+    unseen,
     urgency,
     usage_of,
 )
@@ -149,18 +150,15 @@ class _Page:
             element("ul", {"class": "tiles", "aria-label": "Summary"}, *tiles),
         )
 
-    def _moment(self) -> Html | None:
-        """Return when the hosts were asked. The script adds how long ago that was, and what reloads the page."""
-        if not self.made:
-            return None
+    def _moment(self) -> Html:
+        """Return when the hosts were asked. The script adds how long ago that was, and shows what reloads the page."""
         reload = element("input", {"id": "reload", "type": "checkbox", "data-seconds": RELOAD_SECONDS})
         text = self.made.replace("T", " ").replace("Z", " UTC")
+        when = element("time", {"id": "made", "datetime": self.made}, text)
         return element(
             "p",
             {"class": "when"},
-            "As of ",
-            element("time", {"id": "made", "datetime": self.made}, text),
-            element("span", {"id": "age"}, ""),
+            join(("As of ", when, element("span", {"id": "age"}, ""))) if self.made else None,
             element("label", {"hidden": True}, reload, " Reload every minute"),
         )
 
@@ -253,15 +251,16 @@ class _Page:
         mark, replicas = self.marks[session["id"]], session["replicas"]
         running = sum(1 for replica in replicas if replica["status"] == "RUNNING")
         hosts = session["hosts"]
+        size = session["size"] or NOTHING
         shown = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
         found = [session["name"], session["owner"], session["status"], session["mode"], *hosts]
         return element(
             "tr",
             {"data-search": search(found), "data-session": mark.id},
             element("th", {"scope": "row"}, opener(mark.id, session["name"], mark.show())),
-            element("td", {}, badge(session["status"], "wait" if urgency(session) == 1 else "")),
+            element("td", {}, session_badge(session)),
             element("td", {}, session["mode"] or NOTHING),
-            element("td", {}, f"{running}/{session['size']}" if replicas else session["size"] or NOTHING),
+            element("td", {}, *((f"{running}/{session['size']}", unseen(" running")) if replicas else (size,))),
             element("td", {}, words(shown) if hosts else NOTHING),
             element("td", {}, usage_of(replicas, "cpus", format_cpus)),
             element("td", {}, usage_of(replicas, "memory", memory)),

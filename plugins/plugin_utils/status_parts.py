@@ -30,7 +30,7 @@ SEVERITY = {
     "UNKNOWN": "bad",
 }
 """How a status is shown. Any other status counts as in progress."""
-SIGN = {"good": "●", "wait": "◔", "done": "■", "bad": "▲"}
+SIGN = {"good": "●", "wait": "◔", "done": "■", "warn": "▲", "bad": "▲"}
 """Signs that identify a status for readers who do not see colours."""
 NOTHING = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -103,12 +103,21 @@ def urgency(session: Mapping[str, Any]) -> int:
     return 0 if is_bad else 1 if has_failed_replicas(session) else 2
 
 
-def badge(status: str, kind: str = "") -> Html:
-    """Return the sign and the name of a status. kind: one of `SIGN`, by default that of the status."""
-    kind = kind or SEVERITY.get(status, "wait")
-    return element(
-        "span", {"class": f"badge {kind}"}, element("span", {"aria-hidden": "true"}, SIGN[kind], " "), status
-    )
+def badge(status: str, more: str = "") -> Html:
+    """Return the sign and the name of a status. more: what else is wrong, for readers who do not see the colour."""
+    kind = "warn" if more else SEVERITY.get(status, "wait")
+    seen = element("span", {"aria-hidden": "true"}, SIGN[kind], " ")
+    return element("span", {"class": f"badge {kind}"}, seen, status, unseen(more) if more else None)
+
+
+def session_badge(session: Mapping[str, Any]) -> Html:
+    """Return the sign and the name of a session's status, and whether replicas of it have failed."""
+    return badge(session["status"], ", with failed replicas" if urgency(session) == 1 else "")
+
+
+def unseen(text: str) -> Html:
+    """Return what is only for readers who hear the page."""
+    return element("span", {"class": "hidden"}, text)
 
 
 def opener(target: str, name: str, mark: Html | None = None, *more: object) -> Html:

@@ -241,10 +241,10 @@ def test_everything_can_be_done_with_the_keyboard(show: Show, small: dict[str, A
 def test_who_needs_somebody_comes_first_and_a_failed_replica_shows(show: Show, small: dict[str, Any]) -> None:
     page = show(small)
     rows = [[cell.text for cell in every(row, "th, td")] for row in every(page, "#sessions ~ .scroll tbody tr")]
-    assert [(row[0].split()[-1], row[3]) for row in rows[:2]] == [("broken", NOTHING), ("train", "3/4")]
+    assert [(row[0].split()[-1], row[3]) for row in rows[:2]] == [("broken", NOTHING), ("train", "3/4\nrunning")]
     (train,) = [row for row in every(page, "#sessions ~ .scroll tbody tr") if "train" in row.text]
-    assert only(train, ".badge").get_attribute("class") == "badge wait"
-    assert only(train, ".badge").text.split() == ["◔", "RUNNING"]
+    assert only(train, ".badge").get_attribute("class") == "badge warn"
+    assert only(train, ".badge").get_attribute("textContent") == "▲ RUNNING, with failed replicas"
 
 
 def test_the_command_that_enters_a_session_is_copied(show: Show, small: dict[str, Any]) -> None:

@@ -657,11 +657,14 @@ class TestDocumentation:
     def test_programs_get_a_list_of_pages_with_the_first_sentence_of_each(self, tmp_path: Path) -> None:
         hook = load("docs_hook")
         text = "# A\n\n```sh\nls\n```\n\nSee [the `b`](b.md), and\nmore. Then others.\n\n## End\n"
+        begin = SimpleNamespace(is_section=False, is_page=True, title="Begin", markdown="# N\n\nIt is: `this`:\n")
+        begin.file = SimpleNamespace(src_uri="index.md")
         page = SimpleNamespace(is_page=True, title="A", markdown=text, file=SimpleNamespace(src_uri="use/a.md"))
         section = SimpleNamespace(is_section=True, title="Use", children=[page, SimpleNamespace(is_page=False)])
-        hook.on_nav(SimpleNamespace(items=[SimpleNamespace(is_section=False), section]))
+        hook.on_nav(SimpleNamespace(items=[begin, section]))
         hook.on_post_build({"site_name": "N", "site_description": "D", "site_dir": str(tmp_path)})
-        listed = "# N\n\n> D\n\n## Use\n\n- [A](use/a.md): See the b, and more.\n"
+        listed = "# N\n\n> D\n\n## Begin\n\n- [Begin](index.md): It is: this.\n"
+        listed += "\n## Use\n\n- [A](use/a.md): See the b, and more.\n"
         assert (tmp_path / "llms.txt").read_text(encoding="utf-8") == listed
         assert (tmp_path / "use/a.md").read_text(encoding="utf-8") == text
 
