@@ -145,11 +145,16 @@ def parser() -> argparse.ArgumentParser:
 def up(given: argparse.Namespace) -> int:
     """Launch a session."""
     session = read_session(given.file)
+    name = session["session_name"]
+    return launch(given, session, f"ccs ssh {name}   ccs logs -f {name}")
+
+
+def launch(given: argparse.Namespace, session: Mapping[str, Any], enter: str) -> int:
+    """Launch a session, and name the next steps. enter: those for one that has a place."""
     code, launched = play_and_read(given, "launch_cluster", session, SESSION)
     if code == 0 and not given.check:
-        name = session["session_name"]
-        enter = "ccs ps" if launched.get("status") == "PENDING" else f"ccs ssh {name}   ccs logs -f {name}"
-        say(f"Next: {enter}   ccs down {name}")
+        enter = "ccs ps" if launched.get("status") == "PENDING" else enter
+        say(f"Next: {enter}   ccs down {session['session_name']}")
     return code
 
 
@@ -164,10 +169,7 @@ def run(given: argparse.Namespace) -> int:
         raise Wrong(f"{given.file} has no 'command'. 'ccs run' runs it in main1 and ends with it.")
     name = session["session_name"]
     if given.detach or given.check:
-        code = play(given, "launch_cluster", session)
-        if code == 0 and not given.check:
-            say(f"Next: ccs logs -f {name}   ccs down {name}")
-        return code
+        return launch(given, session, f"ccs logs -f {name}")
     session.setdefault("session_wait", True)
     code, job = play_and_read(given, "run", session, JOB)
     if given.interrupted:

@@ -10,11 +10,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 _NAVIGATION: list[Any] = []
-"""The sections of the site that is being built, each with its pages."""
+"""What the site that is being built has: pages, and sections of pages."""
 
 
 def on_nav(nav: Any, **_more: Any) -> None:
-    """Keep the sections for `on_post_build`."""
+    """Keep the pages and sections for `on_post_build`."""
     _NAVIGATION[:] = nav.items
 
 

@@ -28,7 +28,7 @@ WIDTH, HEIGHT, SIZE = 8.4, 19, 14
 COLOURS = {"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "34": "#79c0ff", "35": "#d2a8ff", "36": "#76e3ea"}
 NO_BREAK = "\u00a0"
 """A space that no program takes away."""
-PLAIN, FAINT, GROUND, BAR = "#e6edf3", "#8b949e", "#0d1117", "#161b22"
+PLAIN, GROUND, BAR = "#e6edf3", "#0d1117", "#161b22"
 
 Cells = list[tuple[str, str]]
 """A line of the terminal: characters with their colours."""

@@ -88,19 +88,15 @@ def sign(status: str) -> Html:
         "span",
         {"class": f"sign {kind}", "title": status.lower()},
         element("span", {"aria-hidden": "true"}, SIGN[kind]),
-        element("span", {"class": "hidden"}, f"{status.lower()} "),
+        unseen(f"{status.lower()} "),
     )
 
 
-def has_failed_replicas(session: Mapping[str, Any]) -> bool:
-    """Return whether replicas of a session that goes on have failed or cannot be seen."""
-    return any(SEVERITY.get(replica["status"]) == "bad" for replica in session["replicas"])
-
-
 def urgency(session: Mapping[str, Any]) -> int:
-    """Return 0 for a session that needs somebody, 1 for one with failed replicas, 2 for all others."""
-    is_bad = SEVERITY.get(session["status"]) == "bad"
-    return 0 if is_bad else 1 if has_failed_replicas(session) else 2
+    """Return 0 for a session that has failed, 1 for one with failed or missing replicas, 2 for all others."""
+    if SEVERITY.get(session["status"]) == "bad":
+        return 0
+    return 1 if any(SEVERITY.get(replica["status"]) == "bad" for replica in session["replicas"]) else 2
 
 
 def badge(status: str, more: str = "") -> Html:

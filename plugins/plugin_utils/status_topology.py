@@ -11,7 +11,7 @@ from typing import Any
 
 from ..module_utils._internal.core.values.resources import format_cpus
 from .markup import Html, element, words
-from .status_parts import DENSE_HOSTS, SEVERITY, SIGN, TIMES, Mark, amount_bar, is_ready, opener, search, sign
+from .status_parts import DENSE_HOSTS, SEVERITY, SIGN, TIMES, Mark, amount_bar, is_ready, opener, search, sign, unseen
 from .wording import cpus, many, memory, part_of
 
 Placed = Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]
@@ -130,7 +130,7 @@ class Topology:
         self, label: str, parts: Sequence[tuple[int, str]], free: int, total: int, form: Callable[[int], str]
     ) -> Html:
         if self.dense:  # the bar is too short for both amounts
-            text = [form(free), element("span", {"class": "hidden"}, f" of {form(total)}"), " free"]
+            text = [form(free), unseen(f" of {form(total)}"), " free"]
         else:
             text = [f"{part_of(free, total, form)} free"]
         return element(
@@ -154,7 +154,7 @@ class Topology:
             mark.show(),
             element("span", {"class": "count", "aria-hidden": "true"}, f"{TIMES}{len(replicas)}"),
             sign(worst) if self.dense and worst != "RUNNING" else None,
-            element("span", {"class": "hidden"}, f" {many(len(replicas), 'replica')}, {worst.lower()}"),
+            unseen(f" {many(len(replicas), 'replica')}, {worst.lower()}"),
         )
         chips = element(
             "ul",

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from configparser import ConfigParser
 
 from ansible_collections.cluster_compute.session.tests.support import preloaded
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
@@ -17,7 +18,9 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     run_here,
 )
 
-AS_USERS = {"ANSIBLE_STDOUT_CALLBACK": "cluster_compute.session.plain"}
+SETTINGS = ConfigParser(interpolation=None)
+SETTINGS.read(CHECKOUT / "ansible.cfg", encoding="utf-8")
+AS_USERS = {"ANSIBLE_STDOUT_CALLBACK": SETTINGS["defaults"]["stdout_callback"]}
 """The callback of the checkout's settings, instead of the one that the other tests read."""
 SUBSTITUTES = [
     ("inventories/lab", str(INVENTORY.relative_to(CHECKOUT))),

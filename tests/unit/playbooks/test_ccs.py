@@ -205,12 +205,16 @@ def test_run_follows_the_command_and_ends_with_its_exit_code(site: Site, capsys:
     site.answers(0)
     assert site.run("run", "--detach", name) == 0
     assert "Next: ccs logs -f a" in capsys.readouterr().out
+    site.artifacts.write_text(json.dumps({"cluster_compute_session": {"status": "PENDING"}}), encoding="utf-8")
+    assert site.run("run", "--detach", name) == 0
+    assert "Next: ccs ps   ccs down a" in capsys.readouterr().out
+    site.artifacts.unlink()
     request = {"session_name": "a", "session_batch_command": "python train.py", "session_wait": True, **KEYS}
     request["session_command"] = ["sleep", "infinity"]
     assert [(playbook, variables) for playbook, variables, _options in site.asked()] == [
         ("run", request),
         ("run", request),
-        ("launch_cluster", {key: value for key, value in request.items() if key != "session_wait"}),
+        *[("launch_cluster", {key: value for key, value in request.items() if key != "session_wait"})] * 2,
     ]
     assert site.run("run", site.write("name: a\n")) == 2
     assert "has no 'command'" in capsys.readouterr().err
