@@ -28,6 +28,7 @@ from .engine_api import SOCKET, Api, ApiError, Body, Response, in_path
 from .engine_objects import (
     LABEL_SESSION_ID,
     NO_LABELS,
+    OPTION_IFNAME,
     Container,
     EngineInfo,
     EngineNetwork,
@@ -66,7 +67,6 @@ API_ENDPOINT_IFNAME = (1, 48)
 """From Docker Engine 28.0 on: the driver option that names a container's interface."""
 API_FIREWALL = (1, 49)
 """From Docker Engine 28.1 on: the engine reports what it writes its firewall rules with."""
-OPTION_IFNAME = "com.docker.network.endpoint.ifname"
 
 _LOADED = re.compile(r"^Loaded image(?: ID)?: (\S+)", re.MULTILINE)
 """The engine's line for each image in an archive (Docker Engine API, ImageLoad): its name, or its id without one."""

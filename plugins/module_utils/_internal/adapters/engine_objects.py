@@ -54,6 +54,8 @@ NO_LABELS = dict.fromkeys(
 )
 """All our labels, empty. The engine adds an image's labels that a container does not set, so each is set on it."""
 
+OPTION_IFNAME = "com.docker.network.endpoint.ifname"
+
 RUNNING = "running"
 HostPort = tuple[str, int, str]
 """Address, port and protocol of what is published, or listens, on a host."""
@@ -95,12 +97,16 @@ class Labels(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """A container's interface in a network. address: empty for a container that does not run."""
+    """A container's interface in a network. address: empty for a container that does not run.
+
+    interface: its name, where that was asked for (`OPTION_IFNAME`); lists of containers do not tell it.
+    """
 
     network_id: str
     address: str
     mac: str
     gateway: str
+    interface: str = ""
 
 
 class Container(NamedTuple):
@@ -270,6 +276,7 @@ def _endpoints(found: Any) -> dict[str, Endpoint]:
             _text(endpoint, "IPAddress"),
             _text(endpoint, "MacAddress"),
             _text(endpoint, "Gateway"),
+            _text(_part(endpoint, "DriverOpts"), OPTION_IFNAME),
         )
         for name, endpoint in networks.items()
     }

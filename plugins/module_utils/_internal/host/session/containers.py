@@ -34,7 +34,7 @@ from ..steps import Stage, Step
 from ..users import groups_of
 from .context import Context, digest
 from .differences import differences
-from .networks import attachments, has_entry, has_planned_mac, put_in_order
+from .networks import attachments, has_entry, has_planned_mac, name_interfaces, put_in_order
 from .ssh import Login, image_user, key_files, login_of, places_in_image, search_path, server_steps, start_server
 
 if TYPE_CHECKING:
@@ -271,6 +271,7 @@ def _start(context: Context, container: str, replica: Replica) -> None:
 
 def _begin(context: Context, container: str, replica: Replica) -> None:
     found = context.engine.require(container)
+    name_interfaces(context, container, found.endpoints, replica)
     if not context.has_ssh:
         if replica.user is not None and found.status == "created":
             _add_account(context, container, replica, found.user)

@@ -11,7 +11,7 @@ from functools import partial
 from threading import Lock
 
 from ...adapters import first_address, link
-from ...adapters.engine import RUNTIME, Attachment, NetworkChoice
+from ...adapters.engine import API_ENDPOINT_IFNAME, RUNTIME, Attachment, NetworkChoice
 from ...adapters.engine_objects import Container, Endpoint
 from ...core.model.decode import encode
 from ...core.model.plan import Replica
@@ -215,6 +215,20 @@ def _connect(context: Context, entry: Container, replica: Replica, network: str,
             link.ensure_interface(pid, str(replica.address), interface, str(replica.mac))
         if has_entry(context):
             put_in_order(context, entry.id, replica)
+
+
+def name_interfaces(context: Context, container: str, endpoints: Mapping[str, Endpoint], replica: Replica) -> None:
+    """Have the engine name the interfaces of a replica that does not run as planned.
+
+    Engines from 28.0 on attach a container to its networks in an order of chance. To a network that somebody connected
+    without a name for the interface they give the first free one, so that the start fails if another asked for it.
+    """
+    if context.engine.api_version < API_ENDPOINT_IFNAME:
+        return
+    for network, attachment in attachments(context, replica).items():
+        if network in endpoints and endpoints[network].interface != attachment.interface:
+            context.engine.disconnect_container(container, network)
+            context.engine.connect_container(container, network, attachment)
 
 
 def attachments(context: Context, replica: Replica) -> dict[str, Attachment]:

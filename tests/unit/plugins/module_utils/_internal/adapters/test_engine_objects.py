@@ -108,6 +108,9 @@ def test_what_is_used_of_a_described_container() -> None:
         "Config": {"Hostname": "main1", "Env": ["A=1"], "Healthcheck": {"Interval": 5}, "Cmd": None},
         "HostConfig": {"Mounts": [{"Target": "/data"}], "Init": None, "Runtime": "runc"},
         "GraphDriver": {"Data": {"UpperDir": "/up"}},
+        "NetworkSettings": {
+            "Networks": {"n": {"DriverOpts": {engine_objects.OPTION_IFNAME: "eth1"}}, "m": {"DriverOpts": None}}
+        },
         "Mounts": [
             {"Type": "volume", "Destination": "/data", "Source": "/v/1"},
             {"Type": "volume", "Destination": "/of-image", "Source": "/v/2"},
@@ -120,6 +123,7 @@ def test_what_is_used_of_a_described_container() -> None:
     assert (found.hostname, found.environment, found.command) == ("main1", ("A=1",), ())
     assert (found.init, found.runtime, found.layer, found.merged) == (False, "runc", "/up", "")
     assert found.image_volumes == (("/of-image", "/v/2"),)
+    assert {name: endpoint.interface for name, endpoint in found.endpoints.items()} == {"n": "eth1", "m": ""}
     assert engine_objects.read_inspected({}).health is None
     assert engine_objects.read_inspected({"State": {"Health": {}}}).health is None
 
