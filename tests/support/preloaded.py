@@ -27,7 +27,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LATE = ("CLUSTER_COMPUTE_", "PYTEST_CURRENT_TEST")
@@ -89,7 +89,10 @@ class Preloaded:
     def run(
         self, argv: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
     ) -> subprocess.CompletedProcess[str]:
-        """Run ansible-playbook and return how it ended, with all that it wrote as its output."""
+        """Run ansible-playbook and return how it ended, with all that it wrote as its output.
+
+        The process that starts it kills it when the connection for its answer is closed here first.
+        """
         deadline = time.monotonic() + seconds
         reading, writing = os.pipe()
         text: list[str] = []
@@ -101,33 +104,22 @@ class Preloaded:
                 request = {"argv": list(argv), "folder": str(folder), "environment": dict(environment)}
                 files = [nothing.fileno(), output.fileno(), output.fileno(), its.fileno()]
                 socket.send_fds(self._socket, [json.dumps(request).encode()], files)
-            _content, processes, _flags, _address = socket.recv_fds(own, 1, 1)
-            assert processes, f"the process that starts ansible-playbook has ended: {self._complaint()}"
+            own.settimeout(seconds)
             try:
-                own.settimeout(seconds)
-                code = int(own.recv(16))
-                reader.join(max(0.0, deadline - time.monotonic()))
-                if reader.is_alive():
-                    raise TimeoutError("something that the run has started still has its output open")
-            except BaseException as error:
-                _kill(processes[0])
-                if isinstance(error, TimeoutError):
-                    raise subprocess.TimeoutExpired(argv, seconds) from error
-                raise
-            finally:
-                os.close(processes[0])
-        return subprocess.CompletedProcess(list(argv), code, "".join(text), None)
+                code = own.recv(16)
+            except TimeoutError as error:
+                raise subprocess.TimeoutExpired(argv, seconds) from error
+        assert code, f"the process that starts ansible-playbook has ended: {self._complaint()}"
+        reader.join(max(0.0, deadline - time.monotonic()))
+        if reader.is_alive():  # something that the run has started still has its output open
+            raise subprocess.TimeoutExpired(argv, seconds)
+        return subprocess.CompletedProcess(list(argv), int(code), "".join(text), None)
 
 
 def _read(number: int, text: list[str]) -> None:
     """Read a file to its end, in a thread: whoever waits for it may give up."""
     with open(number, encoding="utf-8", errors="replace") as file:
         text.append(file.read())
-
-
-def _kill(process: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(process, signal.SIGKILL)
 
 
 _lock = threading.Lock()
@@ -196,8 +188,8 @@ def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
         while True:
             for key, _events in waiting.select():
                 if key.data is not None:
-                    waiting.unregister(key.fd)
-                    _report(key.fd, *key.data)
+                    run, what_to_do = key.data
+                    what_to_do(run, waiting)
                     continue
                 content, files, _flags, _address = socket.recv_fds(requests, LIMIT, 4)
                 if not content:
@@ -208,29 +200,42 @@ def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
                 *given, answers = files
                 for number in given:
                     os.close(number)
-                process = os.pidfd_open(child)
-                answer = socket.socket(fileno=answers)
-                try:
-                    socket.send_fds(answer, [b" "], [process])
-                except BrokenPipeError:  # whoever asked for it was interrupted before it could watch it
-                    _kill(process)
-                waiting.register(process, selectors.EVENT_READ, (child, answer))
+                run = _Run(child, os.pidfd_open(child), socket.socket(fileno=answers))
+                waiting.register(run.process, selectors.EVENT_READ, (run, _Run.report))
+                waiting.register(run.answer, selectors.EVENT_READ, (run, _Run.kill))
             else:
                 continue
             break
-        others = [key.data[1] for key in waiting.get_map().values() if key.data is not None]
-        for answer in others:
-            answer.close()
+        for other in {key.data[0] for key in waiting.get_map().values() if key.data is not None}:
+            os.close(other.process)
+            other.answer.close()
     requests.close()
     os.close(files[3])
     return json.loads(content), files[:3]
 
 
-def _report(process: int, child: int, answer: socket.socket) -> None:
-    os.close(process)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    with answer, contextlib.suppress(BrokenPipeError):
-        answer.send(str(code).encode())
+class _Run(NamedTuple):
+    """A process of a request: its number, its file (pidfd_open(2)), and the connection to the one that waits for it."""
+
+    child: int
+    process: int
+    answer: socket.socket
+
+    def kill(self, waiting: selectors.BaseSelector) -> None:
+        """End a run for which nobody waits any more: who waits sends nothing, so that the connection was closed."""
+        if self.answer in waiting.get_map():  # or it has just ended as well
+            waiting.unregister(self.answer)
+            signal.pidfd_send_signal(self.process, signal.SIGKILL)
+
+    def report(self, waiting: selectors.BaseSelector) -> None:
+        """Tell how a run ended."""
+        waiting.unregister(self.process)
+        os.close(self.process)
+        code = os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
+        if self.answer in waiting.get_map():
+            waiting.unregister(self.answer)
+        with self.answer, contextlib.suppress(BrokenPipeError):
+            self.answer.send(str(code).encode())
 
 
 def _become(request: dict[str, Any], files: list[int]) -> NoReturn:

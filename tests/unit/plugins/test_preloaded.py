@@ -110,15 +110,22 @@ def test_a_run_that_takes_too_long_is_killed_and_the_next_one_works(
     assert preloaded.run(command(tmp_path, session_name="right"), tmp_path, environment, 60).returncode == 0
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
 def test_a_run_that_nobody_waits_for_any_more_is_killed_and_the_next_one_works(
-    preloaded: Preloaded, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    preloaded: Preloaded,
+    environment: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    has_begun: bool,
 ) -> None:
     def interrupted(*_given: object) -> None:
+        if has_begun:
+            wait_for_runs(preloaded, 1)
         raise KeyboardInterrupt
 
     argv = command(tmp_path, session_name="right", slow=True)
     with monkeypatch.context() as patch:
-        patch.setattr(socket, "recv_fds", interrupted)
+        patch.setattr(socket.socket, "recv", interrupted)
         with pytest.raises(KeyboardInterrupt):
             preloaded.run(argv, tmp_path, environment, 60)
     assert preloaded.run(command(tmp_path, session_name="right"), tmp_path, environment, 60).returncode == 0
