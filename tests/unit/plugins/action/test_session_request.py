@@ -77,7 +77,8 @@ def test_small_defaults_beside_accelerators_are_warned_of() -> None:
     gpus = {**BASE, "session_accelerators": "gpu=1"}
     shm = "session_shm_size is 64MiB, the default, for main. Beside accelerators that is mostly too little."
     assert answer(gpus)["warnings"] == [shm]
-    assert answer({**gpus, "session_memory": ""})["warnings"] == [
+    assert answer({**gpus, "session_memory": ""})["warnings"] == [shm], "it is the host's share"
+    assert answer({**gpus, "session_memory": "1g"})["warnings"] == [
         "session_memory is 1GiB, the default, for main. Beside accelerators that is mostly too little.",
         shm,
     ]

@@ -84,8 +84,36 @@ REQUEST, ROLE, LAYOUT, LAUNCH = "request", "role", "layout", "launch"
 alone, so that it is not in the record."""
 
 
+ALL, SHARE = "all", "share"
+"""Rules by which an amount follows from the hosts: all that one has, or its share by the accelerators of a replica."""
+OF_HOST = 0
+"""The amount of a role that asks for all that a host has, until it is known."""
+
+
 def _same(value: Any) -> Any:
     return value
+
+
+def _or_all(parse: Callable[[Any], int]) -> Callable[[str, Any], int]:
+    """Return a parser of an amount that knows the word for all of a host as well."""
+
+    def parse_amount(value: Any) -> int:
+        if isinstance(value, str) and value.strip().lower() == ALL:
+            return OF_HOST
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise ValueError(f"{error} Or {ALL}, for what a host has.") from error
+
+    return converted(parse_amount)
+
+
+def _parse_rules(variable: str, value: Any) -> tuple[tuple[str, str], ...]:
+    """Return the rules of amounts, sorted. Raises InvalidInput."""
+    known = isinstance(value, Mapping) and all(key in SIZED and rule in (ALL, SHARE) for key, rule in value.items())
+    if not known:
+        raise InvalidInput.single(variable, value, f"It must be a mapping of {', '.join(SIZED)} to {ALL} or {SHARE}.")
+    return tuple(sorted(value.items()))
 
 
 def _words(value: Any) -> str:
@@ -194,6 +222,8 @@ def _span(name: str, meaning: str, otherwise: str, question: Question) -> Field:
     return Field(name, kind, meaning, parse, otherwise=otherwise, optional=True, show=show, question=question)
 
 
+SIZED = ("cpus", "memory")
+"""Amounts that may follow from the hosts."""
 CONTROLLER = "controller"
 """The source of images that is the controller's own engine."""
 
@@ -291,8 +321,8 @@ FIELDS = (
     Field(
         "cpus",
         "CPUs",
-        "CPU limit of a replica: `4`, `0.5`, `500m`.",
-        converted(parse_cpus),
+        "CPU limit of a replica: `4`, `0.5`, `500m`, `all` of a host.",
+        _or_all(parse_cpus),
         ROLE,
         default=1,
         restore=lambda amount: f"{amount}m" if isinstance(amount, int) and not isinstance(amount, bool) else amount,
@@ -302,8 +332,8 @@ FIELDS = (
     Field(
         "memory",
         "memory",
-        "Memory limit of a replica; no swap beyond it: `4g`, `512MiB`, `1Gi`.",
-        converted(parse_memory),
+        "Memory limit of a replica; no swap beyond it: `4g`, `512MiB`, `1Gi`, `all` of a host.",
+        _or_all(parse_memory),
         ROLE,
         default="1g",
         show=format_memory,
@@ -586,6 +616,20 @@ ROLE_FIELDS = (
     ),
 )
 """Fields that only roles have: there is no variable that sets them for the whole session."""
+KEPT_FIELDS = (
+    Field(
+        "of_host",
+        "mapping",
+        "Which amounts follow from the hosts, and by which rule.",
+        _parse_rules,
+        ROLE,
+        empty=(),
+        write=dict,
+        show=dict,
+        optional=True,
+    ),
+)
+"""Fields of roles that nobody gives: what the stored form keeps beside the amounts that were found."""
 
 KNOWN_VARIABLES = tuple(field.variable for field in FIELDS)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -28,15 +28,20 @@ from ..values.ports import EVERY_ADDRESS, ports_collide
 from ..values.resources import Resources, format_cpus
 from ..values.start_order import MAXIMUM_WAVES, start_waves
 from .fields import (
+    ALL,
     FIELDS,
+    KEPT_FIELDS,
     MAXIMUM_ROLE_NAME,
     MAXIMUM_SIZE,
     MULTI_NODE,
+    OF_HOST,
     PREFIX,
     REQUEST,
     ROLE,
     ROLE_FIELDS,
+    SHARE,
     SINGLE_NODE,
+    SIZED,
     WAIT,
     Field,
 )
@@ -63,7 +68,7 @@ class Role:
     started, sorted. ready_port: TCP port on which each replica listens when it is ready, None if there is none.
     entrypoint: in place of the image's, None for the image's own. init: whether the engine's init is the first process.
     user: a name in the image or uid:gid, directory: the working directory, None for those of the image. groups: names
-    or numbers on the host, sorted.
+    or numbers on the host, sorted. of_host: (amount, rule) of those that follow from the hosts (`rules.sizing`).
     """
 
     name: str
@@ -82,6 +87,7 @@ class Role:
     user: str | None = None
     groups: tuple[str, ...] = ()
     directory: str | None = None
+    of_host: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, name: str, replicas: int, values: Mapping[str, Any]) -> Role:
@@ -186,7 +192,7 @@ class Request:
             if data.get(field.name) is not None and data[field.name] != []
         }
         variables[PREFIX + "roles"] = [_restored(role, cls.fields) for role in roles]
-        request = parse_request(variables, kind=cls)
+        request = parse_request(variables, kind=cls, is_stored=True)
         for key, value in request.to_dict().items():
             if not _says(data.get(key, value), value):
                 reader.add(f"request.{key}", data[key], "It is not in the form that the collection writes.")
@@ -198,7 +204,7 @@ def _of(part: str, fields: Iterable[Field]) -> Iterator[Field]:
 
 
 def _of_roles(fields: Iterable[Field]) -> tuple[Field, ...]:
-    return (*_of(ROLE, fields), *ROLE_FIELDS)
+    return (*_of(ROLE, fields), *ROLE_FIELDS, *KEPT_FIELDS)
 
 
 def _unknown_keys(data: Mapping[str, Any], roles: Sequence[Any], fields: Sequence[Field]) -> set[str]:
@@ -259,10 +265,11 @@ OTHER_TOOLS = {
 """Names in Slurm, Docker, Compose, Ray, SkyPilot and dstack, with those of the request."""
 
 
-def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -> Request:
+def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request, is_stored: bool = False) -> Request:
     """Return the request that *variables* describe.
 
-    variables: all variables available; those whose names do not begin with ``session_`` are ignored.
+    variables: all variables available; those whose names do not begin with ``session_`` are ignored. is_stored: whether
+    they come from a stored form, whose roles have more than a user may give.
     Raises InvalidInput with every problem found.
     """
     reader = Reader()
@@ -275,12 +282,14 @@ def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -
         for field in kind.fields
     }
     base = {field.name: values[field.name] for field in _of(ROLE, kind.fields)}
+    base |= {field.name: field.empty for field in (*ROLE_FIELDS, *KEPT_FIELDS)}
+    given = {name for name in SIZED if has[name]}
     _check_pinned(reader, PREFIX, base)
-    roles = _usual_roles(values["size"], base)
+    roles = _usual_roles(values["size"], _by_host(base, given))
     if has["roles"]:
         before = len(reader.problems)
-        alone = {field.name: field.empty for field in ROLE_FIELDS}
-        roles = _parse_roles(reader, values["roles"], {**base, **alone}, has["image"], _of_roles(kind.fields))
+        known = [field for field in _of_roles(kind.fields) if is_stored or field not in KEPT_FIELDS]
+        roles = _parse_roles(reader, values["roles"], base, has["image"], known, given)
         if has["size"] and len(reader.problems) == before:
             _check_size(reader, roles, values["size"], variables["session_size"])
     elif not has["image"]:
@@ -288,8 +297,23 @@ def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -
     values["size"] = sum(role.replicas for role in roles)
     values["mode"] = values["mode"] or _usual_mode(values["size"], values["max_size"])
     _check_together(reader, values, has)
-    given = {field.name: values[field.name] for field in _of(REQUEST, kind.fields)}
-    return reader.finish(kind(roles=roles, **given))
+    return reader.finish(kind(roles=roles, **{field.name: values[field.name] for field in _of(REQUEST, kind.fields)}))
+
+
+def _by_host(values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
+    """Return the values of a role with the rules of those amounts that follow from the hosts, which are to be found.
+
+    given: the amounts that somebody asked for.
+    """
+    rules = dict(values["of_host"])
+    found = {**values}
+    for name in SIZED:
+        if values[name] == OF_HOST:
+            rules[name] = ALL
+            found[name] = next(field for field in FIELDS if field.name == name).standard
+        elif values["accelerators"] and name not in given and name not in rules:
+            rules[name] = SHARE
+    return {**found, "of_host": tuple(sorted(rules.items()))}
 
 
 def _check_size(reader: Reader, roles: Iterable[Role], size: int, given: object) -> None:
@@ -365,9 +389,17 @@ def _check_ssh_port(reader: Reader, port: int, others: Iterable[Port], has_keys:
 
 
 def _parse_roles(
-    reader: Reader, value: Any, base: Mapping[str, Any], has_image: bool, fields: Sequence[Field]
+    reader: Reader,
+    value: Any,
+    base: Mapping[str, Any],
+    has_image: bool,
+    fields: Sequence[Field],
+    amounts: Collection[str],
 ) -> tuple[Role, ...]:
-    """Return the roles, main first. base: the values for roles that set none themselves."""
+    """Return the roles, main first.
+
+    base: the values for roles that set none themselves. amounts: those that were given for all roles.
+    """
     entries = _role_entries(reader, value)
     if not entries:
         return ()
@@ -383,12 +415,13 @@ def _parse_roles(
         if not has_image and not is_given(entry.get("image")):
             message = "Give the role an image, or all roles one with session_image."
             reader.add(place + ".image", entry.get("image"), message)
-        values = {
+        values = {**base} | {
             field.name: field.read(reader, f"{place}.{field.name}", entry.get(field.name), base[field.name])
             for field in fields
         }
         _check_pinned(reader, place + ".", values)
-        roles.append(Role.of(name, replicas, values))
+        given = {*amounts, *(amount for amount in SIZED if is_given(entry.get(amount)))}
+        roles.append(Role.of(name, replicas, _by_host(values, given)))
     names = [role.name for role in roles]
     if MAIN not in names:
         reader.add("session_roles", names, "One of the roles must be main, with one replica.")

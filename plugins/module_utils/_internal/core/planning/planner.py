@@ -17,7 +17,7 @@ from ..model.decode import encode
 from ..model.fields import REPLACE, WAIT
 from ..model.launch_state import HostClaim, Lease
 from ..model.plan import Plan, read_plan
-from ..model.record import RUNNING, Record
+from ..model.record import ENDED, PENDING, RUNNING, Record
 from ..model.request import Request, Role
 from ..rules.access import ADMIN, Asker
 from ..rules.build import images_of
@@ -28,6 +28,7 @@ from ..rules.ledger import claims_of
 from ..rules.placement import Host
 from ..rules.rendezvous import name_hosts
 from ..rules.site import Settings
+from ..rules.sizing import sized
 from ..rules.users import check_users
 from ..values.deferred import dataclass
 
@@ -77,8 +78,9 @@ class Order:
 class Planner:
     """One launch: everything that is known about it, and the form of the decisions about it.
 
-    problems: of sessions in the queue. has_waited, is_queued: whether the session has waited for capacity, and whether
-    the queue launches it now. is_judged: whether this request was accepted from who may make it, and waits since then.
+    request: what is asked for, with the amounts that follow from the hosts. problems: of sessions in the queue.
+    has_waited, is_queued: whether the session has waited for capacity, and whether the queue launches it now.
+    is_judged: whether this request was accepted from who may make it, and waits since then.
     """
 
     def __init__(
@@ -118,6 +120,15 @@ class Planner:
         self.problems: list[str] = []
         self.archive: Archive | None = None
         self.has_waited = self.is_queued = self.is_judged = False
+        if any(role.of_host for role in self.request.roles):
+            self.request = sized(self.request, self.hosts(with_tentative=True), self._request_before(), self.recreate)
+
+    def _request_before(self) -> Request | None:
+        """Return the request of the session of this name that waits or runs, if there is one."""
+        found = [record for record in self.cluster.named(self.request.name) if record.status not in ENDED]
+        known = [record for record in found if record.request]
+        placed = [record for record in known if record.status != PENDING]
+        return Request.from_dict((placed or known)[0].request, newer_too=True) if known else None
 
     @property
     def asks_peers(self) -> list[str]:

@@ -63,7 +63,11 @@ def defaults_beside_accelerators(request: Request) -> list[str]:
     roles = [role for role in request.roles if role.resources.accelerators]
     found = []
     for field in (field for field in FIELDS if field.name in AMOUNTS):
-        few = [role.name for role in roles if getattr(role.resources, field.name) == field.standard]
+        few = [
+            role.name
+            for role in roles
+            if field.name not in dict(role.of_host) and getattr(role.resources, field.name) == field.standard
+        ]
         if few:
             amount = f"{field.variable} is {format_memory(field.standard)}, the default, for {', '.join(few)}"
             found.append(f"{amount}. Beside accelerators that is mostly too little.")

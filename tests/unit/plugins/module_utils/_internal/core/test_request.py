@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import (
     FIELDS,
+    KEPT_FIELDS,
     KNOWN_VARIABLES,
     PREFIX,
     REQUEST,
@@ -1082,7 +1083,7 @@ def test_every_field_of_a_request_or_a_role_has_its_attribute() -> None:
     own = {field.name for field in fields(Request)} - {"roles"}
     assert {field.name for field in FIELDS if field.of == REQUEST} == own
     of_a_role = {field.name for kind in (Role, Resources) for field in fields(kind)} - {"name", "replicas", "resources"}
-    assert {field.name for field in (*FIELDS, *ROLE_FIELDS) if field.of == ROLE} == of_a_role
+    assert {field.name for field in (*FIELDS, *ROLE_FIELDS, *KEPT_FIELDS) if field.of == ROLE} == of_a_role
     request = parse()
     for field in fields(Request):
         if field.default is not MISSING:

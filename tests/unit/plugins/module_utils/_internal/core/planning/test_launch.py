@@ -27,7 +27,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Claim,
     Reservation,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import (
+    decode,
+    encode,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.launch_state import HostClaim
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import PinnedImage
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     ERROR,
@@ -38,6 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     advance,
     new_record,
     prepared,
+    read_record,
     started,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import (
@@ -97,15 +102,17 @@ def planner(
     shared_with: Sequence[str] = (),
     asker: Asker = ADMIN,
     settings: Settings | None = None,
+    inventory: dict[str, dict[str, Any]] | None = None,
+    recreate: bool = False,
     **hosts: dict[str, Any],
 ) -> Planner:
     results: dict[str, dict[str, Any]] = {
         **{name: {"host": facts} for name, facts in hosts.items()},
         **{name: {"unreachable": True} for name in unreachable},
     }
-    group = GroupFacts.read(read_answers(FactsAnswer, results), {name: {} for name in results})
+    group = GroupFacts.read(read_answers(FactsAnswer, results), inventory or {name: {} for name in results})
     return Planner(
-        Order(wanted, owner, False, shared_with, asker),
+        Order(wanted, owner, recreate, shared_with, asker),
         group,
         settings or Settings(),
         draw=lambda: str(uuid.uuid4()),
@@ -175,6 +182,52 @@ def test_what_only_another_host_says_is_compared_with_what_the_site_grants(known
     with pytest.raises(InvalidPlan, match="gives sub1 the 'gpu' '/dev/sda' of h2") as error:
         run(launch, cleaned_up=True)
     assert "of h1" not in str(error.value), "what a host has itself it was given by a launch"
+
+
+def cards(**amounts: int) -> dict[str, dict[str, Any]]:
+    """Return the inventory of hosts with so many CPUs, each with two cards."""
+    paths = ["/dev/card0", "/dev/card1"]
+    return {
+        name: {"cluster_compute_cpus": cpus, "cluster_compute_accelerators": {"card": paths}}
+        for name, cpus in amounts.items()
+    }
+
+
+def cpus_of(record: dict[str, Any]) -> list[int]:
+    """Return the millicpus of each role of a record."""
+    return [role["resources"]["cpus"] for role in record["request"]["roles"]]
+
+
+def test_a_session_keeps_its_share_of_a_host_while_hosts_come_and_go() -> None:
+    wanted = request(size=2, accelerators="card=1")
+    first = run(planner(wanted, inventory=cards(h1=8, h2=8), h1=host(), h2=host(number=2)), cleaned_up=True)
+    assert cpus_of(first["record"]) == [4000, 4000]
+    assert [replica["resources"]["cpus"] for replica in first["record"]["plan"]["replicas"]] == [4000, 4000]
+    held = [Reservation(decode(HostClaim, first["claims"]["h1"], "claim").claim, COMMITTED, "boot", None)]
+    runs = {"h1": host(started(read_record(first["record"])), held=held), "h2": host(number=2), "h3": host(number=3)}
+    smaller = cards(h1=6, h2=8, h3=2)
+    again = run(planner(wanted, inventory=smaller, **runs), cleaned_up=True)
+    assert (again["status"], again["fresh"]) == ("SCHEDULED", False)
+    twice = request(size=2, accelerators="card=2")
+    assert run(planner(twice, inventory=smaller, **runs), cleaned_up=True)["status"] == "DIFFERENT"
+    other = request(size=2, accelerators="card=1", env={"A": "1"})
+    failure = run(planner(other, inventory=smaller, **runs), cleaned_up=True)["failure"]
+    assert "env.A" in failure
+    assert "cpus" not in failure
+    anew = run(planner(other, inventory=smaller, recreate=True, **runs), cleaned_up=True)
+    assert cpus_of(anew["record"]) == [1000, 1000]
+
+
+def test_a_session_that_waits_keeps_its_share_and_its_place() -> None:
+    wanted = request(accelerators="card=1")
+    full = [Reservation(Claim(SESSION, "other", 1, 8000, 1), COMMITTED, "boot", None)]
+    first = run(planner(wanted, inventory=cards(h1=8), h1=host(held=full)), cleaned_up=True)
+    assert (first["status"], cpus_of(first["pending"])) == ("PENDING", [4000])
+    record = read_record(first["pending"])
+    later = planner(wanted, inventory=cards(h1=8, h2=2), h1=host(record, held=full), h2=host(number=2))
+    assert decide(later, record, queued=False, cleaned_up=True)["status"] == "PENDING"
+    freed = planner(wanted, inventory=cards(h1=8, h2=2), h1=host(record), h2=host(number=2))
+    assert decide(freed, record, queued=True, cleaned_up=True)["hosts"] == ["h1"]
 
 
 def test_a_host_whose_default_runtime_has_changed_is_left_out() -> None:
