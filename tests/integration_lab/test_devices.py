@@ -132,3 +132,22 @@ def test_repair_takes_no_device_from_others(cards: None) -> None:
     assert taken in again.failures
     assert set(replicas("floating")) == {"main1"}
     assert held("other")[0] == {CARDS[1]}
+
+
+def test_a_replica_without_amounts_gets_its_share_of_the_host_and_keeps_it(cards: None) -> None:
+    """On a host whose memory the site changes meanwhile."""
+    memory = {host: {**SITE[host], "cluster_compute_memory": "150m"} for host in HOSTS}
+    asked = {key: CARD[key] for key in ("session_image", "session_shm_size", "session_command", "session_accelerators")}
+    share = {**asked, "session_hosts": ["n3"], "session_name": "share", "session_size": 2}
+    try:
+        run = launch(share, hosts=memory).ok()
+        assert "Each replica of main: 1 CPU (the share of a host), 75MiB of memory (the share of a host)." in run.said
+        for replica in replicas("share").values():
+            limits = replica.inspected["HostConfig"]
+            assert (limits["CpuQuota"], limits["Memory"]) == (100_000, 75 * 1024**2)
+        less = {**memory, "n3": {**memory["n3"], "cluster_compute_memory": "200m"}}
+        assert launch(share, hosts=less).ok().changed_hosts == set()
+        whole = launch({**share, "session_cpus": "all"}, hosts=less)
+        assert "roles.main.of_host.cpus: share -> all" in whole.failures
+    finally:
+        clear("share")

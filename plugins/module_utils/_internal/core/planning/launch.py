@@ -49,6 +49,7 @@ from ..rules.images import needs_of
 from ..rules.obstacles import render_obstacles, unfit_hosts
 from ..rules.queue import QueueEntry, next_number, schedule_queue
 from ..rules.scope import VARIABLE as GROUP
+from ..rules.sizing import describe
 from ..values.errors import CoreError, InvalidInput, printable
 from .change import changed
 from .planner import Decided, Planner, difference_of
@@ -450,7 +451,8 @@ def _queue_entry(planner: Planner, session_id: str, number: int, with_tentative:
 
 
 def _reasons(planner: Planner, entry: QueueEntry) -> list[str]:
-    lines = [f"Session {planner.request.name} is PENDING, position {entry.position} in the queue."]
+    first = f"Session {planner.request.name} is PENDING, position {entry.position} in the queue."
+    lines = [first, *describe(planner.request)]
     if entry.blocked_by is not None:
         lines.append(
             f"Capacity reserved for session {entry.blocked_by}, the first of the queue, does not count as free."

@@ -28,7 +28,7 @@ from ..rules.ledger import claims_of
 from ..rules.placement import Host
 from ..rules.rendezvous import name_hosts
 from ..rules.site import Settings
-from ..rules.sizing import sized
+from ..rules.sizing import describe, sized
 from ..rules.users import check_users
 from ..values.deferred import dataclass
 
@@ -243,7 +243,8 @@ class Planner:
             pending=pending,
             report=[
                 f"Session {session.name} ({session.id}): {session.size} replicas, {session.mode}, "
-                f"on {', '.join(hosts)}."
+                f"on {', '.join(hosts)}.",
+                *describe(self.request),
             ],
         )
 

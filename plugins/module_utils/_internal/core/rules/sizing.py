@@ -16,10 +16,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from ..model.fields import ALL
+from ..model.fields import ALL, SHARE
 from ..model.request import Request, Role, may_change_to
 from ..values.places import FABRIC
-from ..values.resources import MINIMUM_CPUS, MINIMUM_MEMORY
+from ..values.resources import MINIMUM_CPUS, MINIMUM_MEMORY, format_cpus, format_memory
 from .placement import Host
 
 _UNITS = {"cpus": (1000, 1), "memory": (1024**3, 1024**2)}
@@ -40,6 +40,21 @@ def sized(request: Request, hosts: Iterable[Host], before: Request | None, recre
             return same
     usable = [host for host in hosts if request.may_use(host.name)]
     return _with_roles(request, [_sized_role(role, usable) for role in request.roles])
+
+
+def describe(request: Request) -> list[str]:
+    """Return a line for each role whose amounts follow from the hosts: what its replicas get."""
+    of = {ALL: "all of a host", SHARE: "the share of a host"}
+    lines = []
+    for role in request.roles:
+        shown = {
+            "cpus": f"{format_cpus(role.resources.cpus)} CPU{'' if role.resources.cpus == 1000 else 's'}",
+            "memory": f"{format_memory(role.resources.memory)} of memory",
+        }
+        if role.of_host:
+            found = ", ".join(f"{shown[amount]} ({of[rule]})" for amount, rule in role.of_host)
+            lines.append(f"Each replica of {role.name}: {found}.")
+    return lines
 
 
 def _with_roles(request: Request, roles: list[Role]) -> Request:

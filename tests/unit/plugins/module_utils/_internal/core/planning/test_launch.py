@@ -202,6 +202,10 @@ def test_a_session_keeps_its_share_of_a_host_while_hosts_come_and_go() -> None:
     wanted = request(size=2, accelerators="card=1")
     first = run(planner(wanted, inventory=cards(h1=8, h2=8), h1=host(), h2=host(number=2)), cleaned_up=True)
     assert cpus_of(first["record"]) == [4000, 4000]
+    share = "4 CPUs (the share of a host)"
+    assert [line.split(",")[0] for line in first["report"][1:]] == [
+        f"Each replica of {role}: {share}" for role in ("main", "sub")
+    ]
     assert [replica["resources"]["cpus"] for replica in first["record"]["plan"]["replicas"]] == [4000, 4000]
     held = [Reservation(decode(HostClaim, first["claims"]["h1"], "claim").claim, COMMITTED, "boot", None)]
     runs = {"h1": host(started(read_record(first["record"])), held=held), "h2": host(number=2), "h3": host(number=3)}
@@ -223,6 +227,7 @@ def test_a_session_that_waits_keeps_its_share_and_its_place() -> None:
     full = [Reservation(Claim(SESSION, "other", 1, 8000, 1), COMMITTED, "boot", None)]
     first = run(planner(wanted, inventory=cards(h1=8), h1=host(held=full)), cleaned_up=True)
     assert (first["status"], cpus_of(first["pending"])) == ("PENDING", [4000])
+    assert first["report"][1].startswith("Each replica of main: 4 CPUs")
     record = read_record(first["pending"])
     later = planner(wanted, inventory=cards(h1=8, h2=2), h1=host(record, held=full), h2=host(number=2))
     assert decide(later, record, queued=False, cleaned_up=True)["status"] == "PENDING"

@@ -18,7 +18,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Placement,
     place,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.sizing import sized
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.sizing import (
+    describe,
+    sized,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import format_cpus
 from hypothesis import given
@@ -106,6 +109,13 @@ def test_shares_fill_the_accelerators_of_each_host(offers: list[tuple[int, int, 
     if room:
         wanted = sized(request(size=room, mode="multi-node", accelerators=f"gpu={count}"), hosts, None)
         assert isinstance(place(wanted, hosts), Placement)
+
+
+def test_what_replicas_get_is_told() -> None:
+    roles = [{"name": "main"}, {"name": "learner", "replicas": 2, "accelerators": "gpu=2", "cpus": "all"}]
+    found = sized(request(roles=roles), [SERVER], None)
+    (line,) = describe(found)
+    assert line == "Each replica of learner: 64 CPUs (all of a host), 125GiB of memory (the share of a host)."
 
 
 def test_what_exists_keeps_what_it_found() -> None:
