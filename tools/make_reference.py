@@ -60,6 +60,13 @@ REQUEST_ENTRY = "request"
 REPOSITORY = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text(encoding="utf-8"))["repository"]
 DOCUMENTS = f"{REPOSITORY}/blob/main/docs"
 """Where readers who have no checkout find the documents."""
+TABLES = {
+    "session_jobs": ("jobs.md", "job_"),
+    "session_logs": ("logs.md", "logs_"),
+    "session_apps": ("apps.md", "app"),
+    "login": ("login.md", "login_"),
+}
+"""Documents whose table has the variables that a module or role reads for a playbook, and how their names begin."""
 SITE = re.compile(r"\bcluster_compute_[a-z_]+\b")
 REQUEST = re.compile(r"\bsession_[a-z_]+\b")
 
@@ -264,6 +271,9 @@ def playbooks(known_roles: Mapping[str, Any]) -> str:
         "`ansible-playbook playbooks/NAME.yml`. Variables that begin with `session_` are those of "
         "[the request](../request.md), those that begin with `cluster_compute_` those of [the site](../site.md).",
         "",
+        "Each ends with 0 if the verb succeeded and with 2 if it failed; "
+        "[other exit codes](../operate.md#schedules) are Ansible's. Examples are those of the lab, in a checkout.",
+        "",
         f"Playbooks that begin with `{LAB}_` are {OF_LAB}",
         "",
     ]
@@ -285,8 +295,12 @@ def playbook(name: str, known_roles: Mapping[str, Any]) -> list[str]:
     comment_text = " ".join(line[2:] for line in comment.group(1).splitlines()) if comment else ""
     plays = yaml.safe_load(text)
     used = [role for role in roles_of(plays) if role in known_roles]
-    lines = [f"## {name}", "", f"{purpose_of(plays)}. {comment_text}".strip(), ""]
     requests = [str(only) for only in requests_of(plays)]
+    own_rows = own_variables(text, entries_of(plays), known_roles)
+    lines = [f"## {name}", "", f"{purpose_of(plays)}. {comment_text}".strip(), ""]
+    lines += ["```text", *usage(name, requests, own_rows), "```", ""]
+    lines += table(["variable", "default", "meaning"], own_rows) if own_rows else []
+    lines += example(name)
     reads = {"launch": "all of the request", "name": "`session_name`, `session_resource_group`"}
     reads["group"] = "`session_resource_group`; `session_name`, to mean one session alone"
     rows = [["of the request", reads[only]] for only in requests]
@@ -314,6 +328,75 @@ def playbook(name: str, known_roles: Mapping[str, Any]) -> list[str]:
     return [*lines, *(table(["reads", ""], rows) if rows else [])]
 
 
+def own_variables(text: str, used: Iterable[tuple[str, str]], known_roles: Mapping[str, Any]) -> list[list[str]]:
+    """Return a row for each variable that a playbook has for itself: of its roles, or of a table in the documents."""
+    rows = {}
+    for role, entry in used:
+        entries = known_roles.get(role, {}).get("entry_points", {})
+        for name, option in entries.get(entry, {}).get("options", {}).items():
+            default = defaults_of(role).get(name, option.get("default"))
+            is_filled_in = f"{name}:" in text or "earlier play of this run" in str(option["description"])
+            if is_filled_in or "{{" in str(default):
+                continue
+            standard = "required" if option.get("required") else "none" if default in (None, "") else as_yaml(default)
+            shown_default = standard if standard in ("required", "none") else f"`{standard}`"
+            rows[name] = [f"`{name}`", shown_default, " ".join(sentences(option["description"]))]
+    for module, (page, prefix) in TABLES.items():
+        if re.search(rf"{re.escape(COLLECTION)}\.{module}\b", text):
+            rows |= {row[0]: row for row in rows_of(page, prefix)}
+    return list(rows.values())
+
+
+def rows_of(page: str, prefix: str) -> list[list[str]]:
+    """Return the rows of variables in a document whose names have a prefix, with links that lead there from here."""
+    text = (CHECKOUT / "docs" / page).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if re.match(rf"\| `{prefix}[a-z_]*`", line)]
+    lines = [re.sub(r"\]\(#", f"](../{page}#", re.sub(r"\]\((?!http|#)", "](../", line)) for line in lines]
+    return [[part.strip() for part in line.strip("| ").split(" | ")] for line in lines]
+
+
+def usage(name: str, requests: Iterable[str], own_rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return the command with what it cannot do without, and the one of `ccs` if there is one."""
+    words = [f"ansible-playbook {COLLECTION}.{name}"]
+    asked = {"launch": ["session_name=NAME", "session_image=IMAGE"], "name": ["session_name=NAME"]}
+    for only in dict.fromkeys(requests):
+        words += [f"-e {word}" for word in asked.get(only, ())]
+    for variable, default, *_meaning in own_rows:
+        words += [f"-e {variable.strip('`')}=…"] if default.startswith("required") and name not in default else []
+    short = short_commands().get(name)
+    return [" ".join(words), *([short] if short else [])]
+
+
+def short_commands() -> dict[str, str]:
+    """Return the command of `ccs` for playbooks, from its document."""
+    text = (CHECKOUT / "docs" / "ccs.md").read_text(encoding="utf-8")
+    found: dict[str, str] = {}
+    for left, right in re.findall(r"^\| (`ccs .*?) \| (.*) \|$", text, re.MULTILINE):
+        commands = re.findall(r"`(ccs [^`]+)`", left)
+        found |= dict(zip(re.findall(r"`([a-z_]+)`", right), commands))
+    return found
+
+
+def example(name: str) -> list[str]:
+    """Return the shortest command of the documents that runs a playbook, and where it stands; tests run them there."""
+    found = []
+    for path in sorted((CHECKOUT / "docs").glob("*.md")):
+        for block in re.findall(r"^```sh\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            commands = re.sub(r"\\\n", "\0", block).splitlines()
+            found += [(command, path.name) for command in commands if f"playbooks/{name}.yml" in command]
+    if not found:
+        return []
+    command, page = min(found, key=lambda pair: (len(pair[0]), pair))
+    return [
+        f"Example, from [{page.removesuffix('.md')}](../{page}):",
+        "",
+        "```text",
+        *command.replace("\0", "\\\n").splitlines(),
+        "```",
+        "",
+    ]
+
+
 def described(name: str) -> set[str]:
     """Return the variables that a document describes in a table."""
     text = (CHECKOUT / "docs" / name).read_text(encoding="utf-8")
@@ -329,6 +412,18 @@ def roles_of(plays: Iterable[Mapping[str, Any]]) -> list[str]:
             for way in ("ansible.builtin.import_role", "ansible.builtin.include_role"):
                 found += [task[way]["name"]] if way in task else []
     return list(dict.fromkeys(name.rpartition(".")[2] for name in found))
+
+
+def entries_of(plays: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the collection's roles that plays use, each with the entry point."""
+    ways = ("ansible.builtin.import_role", "ansible.builtin.include_role")
+    tasks = [task[way] for play in plays for task in play.get("tasks", ()) for way in ways if way in task]
+    found = [(str(task["name"]).rpartition(".")[2], str(task.get("tasks_from", "main"))) for task in tasks]
+    return list(
+        dict.fromkeys(
+            [*((role, "main") for role in roles_of([{"roles": play.get("roles", ())} for play in plays])), *found]
+        )
+    )
 
 
 def purpose_of(plays: Iterable[Mapping[str, Any]]) -> str:

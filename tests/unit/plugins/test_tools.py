@@ -507,11 +507,31 @@ class TestReference:
         assert row in text
         assert tool.description(text.replace(row, "| `session_size` | 1 to 5 | `2` |")) == text
 
+    def test_a_playbook_has_its_command_its_variables_and_an_example(self) -> None:
+        text = (TOOLS.parent / "docs" / "reference" / "playbooks.md").read_text(encoding="utf-8")
+        parts = {part.split("\n", 1)[0]: part.split("\n") for part in text.split("\n## ")}
+        logs, drain, app = parts["logs"], parts["drain_hosts"], parts["close_app"]
+        assert {
+            "ansible-playbook cluster_compute.session.logs -e session_name=NAME",
+            "ccs logs [-f] [-n LINES] NAME [REPLICA …]",
+            "| `logs_timestamps` | `false` | Whether each line begins with its time. |",
+            "| `logs_directory` | none | Folder on the controller to [save](../logs.md#saving) the lines in. |",
+            "ansible-playbook -i inventories/lab playbooks/logs.yml -e session_name=small",
+            "Example, from [jobs](../jobs.md):",
+        } <= {*logs}
+        assert "ansible-playbook cluster_compute.session.drain_hosts -e drain_hosts=…" in drain
+        assert [line for line in drain if line.startswith("| `drain_move` | `false` | ")]
+        assert "ansible-playbook cluster_compute.session.close_app -e session_name=NAME" in app
+        assert not [line for line in parts["schedule_pending"] if "`schedule_losses`" in line], "a playbook fills it in"
+        launch = "\n".join(parts["launch_cluster"])
+        assert "```text\nansible-playbook -i inventories/lab playbooks/launch_cluster.yml \\\n    -e " in launch
+
     def test_every_playbook_and_its_variables_are_there(self) -> None:
         tool = load("make_reference")
         page = tool.playbooks({"launch": {}, "teardown": {}, "login": {}})
         for path in (TOOLS.parent / "playbooks").glob("*.yml"):
             assert f"\n## {path.stem}\n" in page
+            assert f"```text\nansible-playbook {tool.COLLECTION}.{path.stem}" in page
         assert "| of the request | all of the request |" in page
         assert "[teardown](roles.md#teardown)" in page
 
