@@ -227,6 +227,8 @@ SIZED = ("cpus", "memory")
 CONTROLLER = "controller"
 """The source of images that is the controller's own engine."""
 
+_BY_DEFAULT = "by default the share of the host by its accelerators, or"
+
 FIELDS = (
     Field(
         "name",
@@ -327,7 +329,7 @@ FIELDS = (
         default=1,
         restore=lambda amount: f"{amount}m" if isinstance(amount, int) and not isinstance(amount, bool) else amount,
         show=format_cpus,
-        question=Question("CPUs of each container", "4, 0.5 or 500m"),
+        question=Question("CPUs of each container", f"4, 0.5, 500m or all of a host; {_BY_DEFAULT} 1", default=""),
     ),
     Field(
         "memory",
@@ -337,7 +339,7 @@ FIELDS = (
         ROLE,
         default="1g",
         show=format_memory,
-        question=Question("Memory of each container", "4g or 512MiB"),
+        question=Question("Memory of each container", f"4g, 512MiB or all of a host; {_BY_DEFAULT} 1g", default=""),
     ),
     Field(
         "shm_size",
@@ -629,7 +631,7 @@ KEPT_FIELDS = (
         optional=True,
     ),
 )
-"""Fields of roles that nobody gives: what the stored form keeps beside the amounts that were found."""
+"""Fields of roles in the stored form alone: users do not set them."""
 
 KNOWN_VARIABLES = tuple(field.variable for field in FIELDS)
 
@@ -653,7 +655,7 @@ def questions(fields: tuple[Field, ...] = FIELDS) -> dict[str, dict[str, Any]]:
 
 
 def _survey_question(field: Field, question: Question) -> dict[str, Any]:
-    default = field.default if question.default is None else question.default
+    default = field.default if question.default is None else question.default or None
     made: dict[str, Any] = {
         "type": "textarea" if question.lines else "text",
         "question_name": question.name,

@@ -23,7 +23,7 @@ from ..values.resources import MINIMUM_CPUS, MINIMUM_MEMORY, format_cpus, format
 from .placement import Host
 
 _UNITS = {"cpus": (1000, 1), "memory": (1024**3, 1024**2)}
-"""Of each amount the unit to which it is rounded down, and the one for what is less than that unit."""
+"""Amounts are rounded down to the first unit; less than one of it, to the second."""
 _LEAST = {"cpus": MINIMUM_CPUS, "memory": MINIMUM_MEMORY}
 
 

@@ -218,10 +218,10 @@ def _connect(context: Context, entry: Container, replica: Replica, network: str,
 
 
 def name_interfaces(context: Context, container: str, endpoints: Mapping[str, Endpoint], replica: Replica) -> None:
-    """Have the engine name the interfaces of a replica that does not run as planned.
+    """Set the interface names of a replica that does not run to those of the plan.
 
-    Engines from 28.0 on attach a container to its networks in an order of chance. To a network that somebody connected
-    without a name for the interface they give the first free one, so that the start fails if another asked for it.
+    Engines from 28.0 on attach a container to its networks in random order. If somebody connected one without a name
+    for the interface, it gets the first free name, and the start fails if another network asks for that name.
     """
     if context.engine.api_version < API_ENDPOINT_IFNAME:
         return
