@@ -110,7 +110,7 @@ class Machine:
             "/etc/systemd/network/eth.network": (
                 f"[Match]\nMACAddress={hardware_address(self.address)}\n"
                 f"[Network]\nAddress={self.address}/{SUBNET.partition('/')[2]}\nAddress={self.ipv6}/64\n"
-                f"Gateway={network.gateway(SUBNET)}\n"
+                f"Gateway={network.gateway(SUBNET).partition('/')[0]}\n"
                 "LinkLocalAddressing=ipv6\nIPv6AcceptRA=no\n",
                 0o644,
             ),
