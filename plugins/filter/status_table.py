@@ -119,7 +119,7 @@ def _queue_lines(
 
 
 def _is_idle(host: Mapping[str, Any]) -> bool:
-    return is_ready(host) and not host["used"]["replicas"]
+    return is_ready(host) and not host["held"]["replicas"]
 
 
 def _counted(hosts: list[Mapping[str, Any]], word: str) -> str:
@@ -176,7 +176,7 @@ def _host(host: Mapping[str, Any]) -> tuple[str, ...]:
     return _row(
         host["name"],
         _some(host["sessions"]),
-        host["used"]["replicas"],
+        host["held"]["replicas"],
         format_cpus(free["cpus"]),
         _memory(free["memory"]),
         accelerators,

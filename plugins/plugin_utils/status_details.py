@@ -206,8 +206,8 @@ def _replicas(session: Mapping[str, Any]) -> Html:
         "Local",
         "Node",
         "Exit",
-        "CPU now",
-        "Memory now",
+        "CPU used",
+        "Memory used",
         "Devices",
     )
     label = f"Replicas of {session['name']}"

@@ -26,6 +26,7 @@ from .status_parts import (
     SIGN,
     Mark,
     amount_bar,
+    cards_of,
     is_ready,
     opener,
     search,
@@ -200,18 +201,18 @@ class _Page:
         )
 
     def _meter_tile(self, name: str, key: str, hosts: Sequence[Mapping[str, Any]], form: Callable[[int], str]) -> Html:
-        used, total = (sum(host[what][key] for host in hosts) for what in ("used", "capacity"))
-        return self._amount_tile(name, used, total, form)
+        held, total = (sum(host[what][key] for host in hosts) for what in ("held", "capacity"))
+        return self._amount_tile(name, held, total, form)
 
     @staticmethod
-    def _amount_tile(name: str, used: int, total: int, form: Callable[[int], str]) -> Html:
+    def _amount_tile(name: str, held: int, total: int, form: Callable[[int], str]) -> Html:
         return element(
             "li",
             {"class": "tile"},
             element("span", {"class": "name"}, words(name)),
-            element("strong", {}, form(max(0, total - used)), element("small", {}, " free")),
-            amount_bar([(used, "used")], total),
-            element("span", {"class": "about"}, f"{part_of(used, total, form)} used"),
+            element("strong", {}, form(max(0, total - held)), element("small", {}, " free")),
+            amount_bar([(held, "used")], total),
+            element("span", {"class": "about"}, f"{part_of(held, total, form)} held"),
         )
 
     def _problems(self) -> Html | None:
@@ -230,14 +231,16 @@ class _Page:
         if not self.sessions:
             table = element("p", {"class": "empty"}, "No session has a place. The playbook launch_cluster starts one.")
         else:
+            names, ordered = ("Session", "Status", "Mode", "Replicas", "Hosts"), sorted(self.sessions, key=urgency)
+            has_cards = any(map(cards_of, ordered))
             table = element(
                 "div",
                 {"class": "scroll", "tabindex": "0", "role": "region", "aria-labelledby": "sessions"},
                 element(
                     "table",
                     {},
-                    table_head("Session", "Status", "Mode", "Replicas", "Hosts", "CPU now", "Memory now", "Owner"),
-                    element("tbody", {}, *(self._row(session) for session in sorted(self.sessions, key=urgency))),
+                    table_head(*names, "CPU used", "Memory used", *(["Accelerators"] if has_cards else []), "Owner"),
+                    element("tbody", {}, *(self._row(session, has_cards) for session in ordered)),
                 ),
             )
         return element(
@@ -247,7 +250,7 @@ class _Page:
             table,
         )
 
-    def _row(self, session: Mapping[str, Any]) -> Html:
+    def _row(self, session: Mapping[str, Any], has_cards: bool) -> Html:
         mark, replicas = self.marks[session["id"]], session["replicas"]
         running = sum(1 for replica in replicas if replica["status"] == "RUNNING")
         hosts = session["hosts"]
@@ -264,6 +267,7 @@ class _Page:
             element("td", {}, words(shown) if hosts else NOTHING),
             element("td", {}, usage_of(replicas, "cpus", format_cpus)),
             element("td", {}, usage_of(replicas, "memory", memory)),
+            element("td", {}, words(cards_of(session) or NOTHING)) if has_cards else None,
             element("td", {}, words(session["owner"], **{"class": "name", "title": session["owner"]})),
         )
 

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..module_utils._internal.core.values.resources import PINNED
 from .markup import Html, element, join, words
 from .wording import part_of
 
@@ -150,6 +152,14 @@ def usage_of(replicas: Sequence[Mapping[str, Any]], key: str, form: Callable[[in
         return Html(NOTHING)
     together = {key: sum(replica["usage"][key] for replica in measured)}
     return usage(together, {key: sum(replica["resources"][key] for replica in measured)}, key, form)
+
+
+def cards_of(session: Mapping[str, Any]) -> str:
+    """Return how many accelerators of each class a session holds, empty if it holds none."""
+    found: Counter[str] = Counter()
+    for replica in session["replicas"]:
+        found.update({kind: len(names) for kind, names in replica["devices"].items() if kind != PINNED})
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(found.items()))
 
 
 def table_head(*names: str) -> Html:

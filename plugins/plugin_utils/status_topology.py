@@ -40,7 +40,7 @@ class Topology:
         shown: list[Mapping[str, Any]] = []
         folded: list[Mapping[str, Any]] = []
         for host in self.hosts:
-            idle = is_ready(host) and host["name"] not in self.placed and not host["used"]["replicas"]
+            idle = is_ready(host) and host["name"] not in self.placed and not host["held"]["replicas"]
             (folded if self.dense and idle else shown).append(host)
         parts = []
         if shown:
@@ -103,7 +103,7 @@ class Topology:
             bridges_first = sorted(placed, key=lambda group: _driver(group[0]) == "vxlan")
             rest.append(element("ul", {"class": "groups"}, *(self._group(*group) for group in bridges_first)))
         elif is_ready(host):
-            held = host["used"]["replicas"]
+            held = host["held"]["replicas"]
             text = "Idle" if not held else f"{many(held, 'replica')} of sessions that are not recorded"
             rest.append(element("p", {"class": "quiet"}, text))
         kind = "host" if is_ready(host) else "host unusable"
@@ -112,19 +112,19 @@ class Topology:
     def _meters(self, host: Mapping[str, Any], placed: Placed) -> Html:
         rows = []
         for label, key, form in (("CPU", "cpus", format_cpus), ("Memory", "memory", memory)):
-            free, used, total = (host[what][key] for what in ("free", "used", "capacity"))
+            free, held, total = (host[what][key] for what in ("free", "held", "capacity"))
             amounts = [sum(replica["resources"][key] for replica in replicas) for _session, replicas in placed]
-            rows.append(self._meter(label, self._coloured(placed, amounts, used), free, total, form))
+            rows.append(self._meter(label, self._coloured(placed, amounts, held), free, total, form))
         for kind, devices in sorted(host["capacity"]["accelerators"].items()):
             free, total = len(host["free"]["accelerators"].get(kind, ())), len(devices)
             amounts = [sum(_held(replica, kind) for replica in replicas) for _session, replicas in placed]
             rows.append(self._meter(kind, self._coloured(placed, amounts, total - free), free, total, str))
         return element("dl", {"class": "meters"}, *rows)
 
-    def _coloured(self, placed: Placed, amounts: Sequence[int], used: int) -> list[tuple[int, str]]:
-        """Return the *amounts* of sessions on a host with their colours, and the rest of what is *used*."""
+    def _coloured(self, placed: Placed, amounts: Sequence[int], held: int) -> list[tuple[int, str]]:
+        """Return the *amounts* of sessions on a host with their colours, and the rest of what is *held*."""
         parts = [(amount, self._mark(session).colour) for amount, (session, _replicas) in zip(amounts, placed)]
-        return [*parts, (max(0, used - sum(amounts)), "other")]
+        return [*parts, (max(0, held - sum(amounts)), "other")]
 
     def _meter(
         self, label: str, parts: Sequence[tuple[int, str]], free: int, total: int, form: Callable[[int], str]

@@ -302,7 +302,7 @@ def test_three_hundred_hosts_can_be_looked_through(show: Show, large: dict[str, 
     assert len(every(page, ".host")) == 300
     idle = only(page, "details.idle")
     folded = len(every(idle, ".host"))
-    assert folded == sum(1 for host in large["hosts"] if host["usable"] and not host["used"]["replicas"])
+    assert folded == sum(1 for host in large["hosts"] if host["usable"] and not host["held"]["replicas"])
     assert not any(host.is_displayed() for host in every(idle, ".host"))
     assert only(idle, "summary").text.startswith(f"{folded} idle hosts: ")
     unusable = [only(host, "h3 .name").text for host in every(page, ".host.unusable")]

@@ -253,7 +253,7 @@ def test_sessions_are_data_and_artifacts(
     assert file.stat().st_mode & 0o777 == 0o600
     assert run.artifacts["cluster_compute_info"] == found
     assert [host["name"] for host in found["hosts"]] == list(HOSTS)
-    assert all(host["used"]["cpus"] == 300 and host["free"]["cpus"] == 1700 for host in found["hosts"])
+    assert all(host["held"]["cpus"] == 300 and host["free"]["cpus"] == 1700 for host in found["hosts"])
     (session,) = found["sessions"]
     whole = record("inside")
     assert (session["id"], session["status"], session["size"]) == (whole["id"], "RUNNING", 3)

@@ -146,9 +146,9 @@ def test_the_data_has_the_use_that_is_measured_now(look: tuple[Run, dict[str, An
             assert 1 <= replica["usage"]["cpus"] <= 150, "it may use 100 and tries to"
             assert 4096 <= replica["usage"]["memory"] <= 32 * 1024**2
     assert "s3cret" not in json.dumps(data)
-    used = {host["name"]: host["used"]["cpus"] for host in data["hosts"]}
-    assert sum(used.values()) == 300
-    assert {host for host, cpus in used.items() if cpus} == set(session["hosts"])
+    held = {host["name"]: host["held"]["cpus"] for host in data["hosts"]}
+    assert sum(held.values()) == 300
+    assert {host for host, cpus in held.items() if cpus} == set(session["hosts"])
 
 
 class Reader(HTMLParser):

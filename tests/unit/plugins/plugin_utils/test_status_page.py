@@ -11,7 +11,7 @@ import re
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import render
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import Mark
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import Mark, cards_of
 
 KEYS = ("hosts", "sessions", "pending", "waiting_elsewhere", "shares", "findings")
 EMPTY = {"resource_group": "g", **{key: [] for key in KEYS}}
@@ -42,3 +42,16 @@ def test_the_same_overview_makes_the_same_page() -> None:
 )
 def test_every_session_has_letters_of_its_own(number: int, text: str) -> None:
     assert Mark(number).letters == text
+
+
+@pytest.mark.parametrize(
+    ("replicas", "text"),
+    [
+        ([], ""),
+        ([{}], ""),
+        ([{"pinned CPU": ["0", "1"]}], ""),
+        ([{"gpu": ["GPU-1", "GPU-2"]}, {"gpu": ["GPU-1"], "rdma": ["/dev/infiniband/uverbs0"]}], "3 gpu, 1 rdma"),
+    ],
+)
+def test_the_accelerators_of_a_session_are_counted(replicas: list[dict[str, list[str]]], text: str) -> None:
+    assert cards_of({"replicas": [{"devices": devices} for devices in replicas]}) == text

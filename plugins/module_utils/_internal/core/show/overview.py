@@ -78,7 +78,7 @@ class ShownHost:
     engine: EngineFacts | None = None
     underlay: Underlay | None = None
     capacity: Amounts | None = None
-    used: Amounts | None = None
+    held: Amounts | None = None
     free: Amounts | None = None
     sessions: list[str] = field(default_factory=list)
 
@@ -269,7 +269,7 @@ def _host(name: str, group: GroupFacts) -> ShownHost:
         shown_host,
         labels=dict(host.labels),
         capacity=_amounts(host.allocatable.cpus, host.allocatable.memory, host.replica_limit, host.devices),
-        used=_amounts(cpus, memory, replicas, tuple(taken.items())),
+        held=_amounts(cpus, memory, replicas, tuple(taken.items())),
         free=_amounts(host.free.cpus, host.free.memory, host.max_replicas, host.free_devices),
         sessions=sorted({claim.session_name for claim in claims if claim.session_name}),
     )

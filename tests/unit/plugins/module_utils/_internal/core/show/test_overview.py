@@ -143,7 +143,7 @@ def test_a_host_tells_what_it_has_what_is_used_and_what_is_free() -> None:
     assert (second["name"], first["name"]) == ("h2", "h1"), "the order is the inventory's"
     assert second["labels"] == {"rack": "r2"}
     assert second["capacity"]["accelerators"] == {"gpu": ["/dev/a", "/dev/b"]}
-    assert second["used"] == {
+    assert second["held"] == {
         "cpus": 2000,
         "memory": 4 * GIB,
         "replicas": 2,
@@ -153,7 +153,7 @@ def test_a_host_tells_what_it_has_what_is_used_and_what_is_free() -> None:
     assert (second["free"]["cpus"], second["free"]["memory"]) == (2000, 12 * GIB)
     assert second["free"]["accelerators"] == {"gpu": []}
     assert second["sessions"] == ["train"]
-    assert (first["used"]["cpus"], first["sessions"]) == (0, [])
+    assert (first["held"]["cpus"], first["sessions"]) == (0, [])
     assert first["capacity"]["replicas"] is first["free"]["replicas"] is None
     assert (first["reachable"], first["usable"], first["problem"]) == (True, True, "")
 
