@@ -17,6 +17,8 @@ from .wording import part_of
 
 DENSE_HOSTS = 24
 """With more hosts, the page shows one mark for each session and host, and folds idle hosts."""
+HEAT_HOSTS, HEATS = 50, 4
+"""From so many hosts on, squares show how much of each is held, in so many steps beside none."""
 COLOURS = 12
 """Colours in the style sheet. Further sessions start again with the first, and differ by their letters and names."""
 SEVERITY = {

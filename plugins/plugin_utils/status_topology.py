@@ -6,12 +6,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from ..module_utils._internal.core.values.resources import format_cpus
 from .markup import Html, element, words
-from .status_parts import DENSE_HOSTS, SEVERITY, SIGN, TIMES, Mark, amount_bar, is_ready, opener, search, sign, unseen
+from .status_parts import (
+    DENSE_HOSTS,
+    HEAT_HOSTS,
+    HEATS,
+    SEVERITY,
+    SIGN,
+    TIMES,
+    Mark,
+    amount_bar,
+    is_ready,
+    opener,
+    search,
+    sign,
+    unseen,
+)
 from .wording import cpus, many, memory, part_of
 
 Placed = Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]
@@ -27,6 +42,7 @@ class Topology:
         self.hosts = hosts
         self.marks = marks
         self.dense = len(hosts) > DENSE_HOSTS
+        self.numbers = {host["name"]: number for number, host in enumerate(hosts)}
         self.placed: dict[str, list[tuple[Mapping[str, Any], list[Mapping[str, Any]]]]] = {}
         for session in sessions:
             there: dict[str, list[Mapping[str, Any]]] = {}
@@ -59,6 +75,7 @@ class Topology:
                     ("bridge", "bridge network, inside one host"),
                     ("overlay", "overlay network, across hosts"),
                     ("free", "free"),
+                    *([("heat", "stronger: more of a host is held")] if len(self.hosts) >= HEAT_HOSTS else []),
                 )
             ),
         )
@@ -67,6 +84,7 @@ class Topology:
             {"aria-labelledby": "topology"},
             element("h2", {"id": "topology"}, "Topology"),
             key,
+            self._heat(),
             element(
                 "div",
                 {"class": "fabric"},
@@ -77,22 +95,41 @@ class Topology:
             else element("p", {"class": "empty"}, "The group has no hosts."),
         )
 
+    def _heat(self) -> Html | None:
+        """Return a square for each host of a large group, by what is held of it, which leads to the host below.
+
+        It is for the pointer: to readers who hear the page it says nothing that the hosts do not.
+        """
+        if len(self.hosts) < HEAT_HOSTS:
+            return None
+        return element("ul", {"class": "heat", "aria-hidden": "true"}, *map(self._cell, self.hosts))
+
+    def _cell(self, host: Mapping[str, Any]) -> Html:
+        kind, text = ("bad", "cannot be used")
+        if is_ready(host):
+            part, of = max(_held_parts(host))
+            kind, text = f"heat{ceil(min(1.0, part) * HEATS)}", f"{round(part * 100)} % of {of} held"
+        where = {"href": f"#h{self.numbers[host['name']]}", "tabindex": "-1", "class": f"cell {kind}"}
+        link = element("a", {**where, "title": f"{host['name']}: {text}"}, "")
+        return element("li", {"data-search": self._search(host)}, link)
+
+    def _search(self, host: Mapping[str, Any]) -> str:
+        placed = self.placed.get(host["name"], [])
+        found = [host["name"], *_labels(host), *(session["name"] for session, _replicas in placed)]
+        found += [session["owner"] for session, _replicas in placed]
+        return search([*found, "" if is_ready(host) else "not usable"])
+
     def _hosts(self, hosts: Sequence[Mapping[str, Any]]) -> Html:
         return element("ul", {"class": "hosts"}, *map(self._host, hosts))
 
     def _host(self, host: Mapping[str, Any]) -> Html:
         name = host["name"]
         placed = self.placed.get(name, [])
-        labels = [f"{key} {value}" for key, value in sorted((host["labels"] or {}).items())]
-        labels += [word for word in ("drained", "suspect") if host[word]]
-        found = [name, *labels, *(session["name"] for session, _replicas in placed)]
-        found += [session["owner"] for session, _replicas in placed]
-        found.append("" if is_ready(host) else "not usable")
         head = element(
             "h3",
             {},
             words(name, **{"class": "name", "title": name}),
-            *(element("span", {"class": "tag"}, words(label)) for label in labels),
+            *(element("span", {"class": "tag"}, words(label)) for label in _labels(host)),
         )
         if not is_ready(host):
             warning = element("span", {"aria-hidden": "true"}, SIGN["bad"], " ")
@@ -107,7 +144,8 @@ class Topology:
             text = "Idle" if not held else f"{many(held, 'replica')} of sessions that are not recorded"
             rest.append(element("p", {"class": "quiet"}, text))
         kind = "host" if is_ready(host) else "host unusable"
-        return element("li", {"class": kind, "data-host": name, "data-search": search(found)}, head, *rest)
+        where = {"id": f"h{self.numbers[name]}", "class": kind, "data-host": name, "data-search": self._search(host)}
+        return element("li", where, head, *rest)
 
     def _meters(self, host: Mapping[str, Any], placed: Placed) -> Html:
         rows = []
@@ -192,6 +230,20 @@ class Topology:
 
     def _mark(self, session: Mapping[str, Any]) -> Mark:
         return self.marks[session["id"]]
+
+
+def _labels(host: Mapping[str, Any]) -> list[str]:
+    """Return the labels of a host, and what else is known of it in a word."""
+    labels = [f"{key} {value}" for key, value in sorted((host["labels"] or {}).items())]
+    return labels + [word for word in ("drained", "suspect") if host[word]]
+
+
+def _held_parts(host: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
+    """Yield which part of each resource of a host is held, and its name."""
+    for key, name in (("cpus", "CPUs"), ("memory", "memory")):
+        yield host["held"][key] / (host["capacity"][key] or 1), name
+    for kind, devices in host["capacity"]["accelerators"].items():
+        yield 1 - len(host["free"]["accelerators"].get(kind, ())) / (len(devices) or 1), kind
 
 
 def _driver(session: Mapping[str, Any]) -> str | None:

@@ -363,6 +363,32 @@ def test_idle_hosts_unfold_by_click_and_where_the_filter_finds_them(show: Show, 
     assert first.is_displayed()
 
 
+def test_squares_show_which_of_many_hosts_are_full_and_lead_to_them(
+    show: Show, small: dict[str, Any], large: dict[str, Any]
+) -> None:
+    page = show(large)
+    cells = every(page, ".cell")
+    assert len(cells) == 300
+    assert {cell.get_attribute("title") for cell in every(page, ".cell.bad")} == {
+        "node007: cannot be used",
+        "node299: cannot be used",
+    }
+    idle = only(page, "details.idle .host:first-child")
+    name = str(idle.get_attribute("data-host"))
+    (cell,) = [cell for cell in cells if str(cell.get_attribute("title")).startswith(f"{name}: ")]
+    assert cell.get_attribute("title") == f"{name}: 0 % of memory held"
+    assert "heat0" in str(cell.get_attribute("class"))
+    for host in large["hosts"][:3]:
+        part = max(host["held"][key] / host["capacity"][key] for key in ("cpus", "memory"))
+        (full,) = [cell for cell in cells if str(cell.get_attribute("title")).startswith(f"{host['name']}: ")]
+        assert f": {round(part * 100)} % of " in str(full.get_attribute("title"))
+    cell.click()
+    assert idle.is_displayed(), "what is folded unfolds"
+    only(page, "#filter").send_keys("job-15")
+    assert len(shown(page, ".cell")) == len(shown(page, ".host"))
+    assert every(show(small), ".cell") == []
+
+
 def test_no_value_becomes_anything_but_text(show: Show) -> None:
     hostile = groups.hostile()
     page = show(hostile)
