@@ -126,7 +126,7 @@ overview:
               C(accelerators) by class, C(pinned_cpus).
           type: dict
           returned: always
-        used:
+        held:
           description: What sessions hold, in the same form.
           type: dict
           returned: always

@@ -223,7 +223,7 @@ class _Run(NamedTuple):
 
     def kill(self, waiting: selectors.BaseSelector) -> None:
         """End a run for which nobody waits any more: who waits sends nothing, so that the connection was closed."""
-        if self.answer in waiting.get_map():  # or it has just ended as well
+        if self.answer.fileno() >= 0:  # or it has just ended as well
             waiting.unregister(self.answer)
             signal.pidfd_send_signal(self.process, signal.SIGKILL)
 

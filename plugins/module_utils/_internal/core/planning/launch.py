@@ -111,7 +111,7 @@ def answer_to_queued(planner: Planner, waits: Record) -> Decided | None:
         return planner.answer("CANCELLED", report=[first, "It was cancelled while it waited."])
     if record.status in ENDED:
         return planner.answer("REFUSED", report=[first, "It has ended.", *record.report], pending=record)
-    if record.status == PENDING and Request.from_dict(record.request) != planner.request:
+    if record.status == PENDING and planner.sized(Request.from_dict(record.request)) != planner.request:
         why = "Its request was changed while it waited; the new one is launched in its turn."
         return planner.answer("CANCELLED", report=[first, why])
     if waits.growth is not None and record.status == RUNNING:
@@ -176,7 +176,8 @@ def run(planner: Planner, cleaned_up: bool) -> Decided:
 def _run_again(planner: Planner, current: Record) -> Decided:
     """Return the decision for a session that exists: it waits or runs."""
     require_known(current)
-    before = Request.from_dict(current.request)
+    stored_before = Request.from_dict(current.request)
+    before = planner.sized(stored_before) if current.status == PENDING else stored_before
     if _was_changed_meanwhile(planner, current, before):
         return _not_changed(planner, "Its request was changed meanwhile, so it is left as it is.")
     request = in_mode_of(before, planner.request)
@@ -190,7 +191,7 @@ def _run_again(planner: Planner, current: Record) -> Decided:
     if current.status == PENDING:
         stored, shared_with = planner.request.to_dict(), planner.users_of(current)
         planner.is_judged |= before == planner.request
-        if (before.to_dict(), current.shared_with) != (stored, shared_with):  # it keeps its place in the queue
+        if (stored_before.to_dict(), current.shared_with) != (stored, shared_with):  # it keeps its place in the queue
             why = "Its request was changed."
             current = advance(current, PENDING, why, request=stored, shared_with=shared_with)
         return _new_plan(planner, current)

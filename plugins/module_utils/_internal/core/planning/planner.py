@@ -25,6 +25,7 @@ from ..rules.capacity import allocatable_of, hosts_from_facts
 from ..rules.data import Inventory, inventory_for
 from ..rules.images import Archive, Need, needs_again
 from ..rules.ledger import claims_of
+from ..rules.obstacles import unfit_hosts
 from ..rules.placement import Host
 from ..rules.rendezvous import name_hosts
 from ..rules.site import Settings
@@ -120,15 +121,25 @@ class Planner:
         self.problems: list[str] = []
         self.archive: Archive | None = None
         self.has_waited = self.is_queued = self.is_judged = False
-        if any(role.of_host for role in self.request.roles):
-            self.request = sized(self.request, self.hosts(with_tentative=True), self._request_before(), self.recreate)
+        self.request = self.sized(self.request)
 
-    def _request_before(self) -> Request | None:
-        """Return the request of the session of this name that waits or runs, if there is one."""
-        found = [record for record in self.cluster.named(self.request.name) if record.status not in ENDED]
-        known = [record for record in found if record.request]
-        placed = [record for record in known if record.status != PENDING]
-        return Request.from_dict((placed or known)[0].request, newer_too=True) if known else None
+    def sized(self, request: Request) -> Request:
+        """Return a request for a session of this name with the amounts that follow from the hosts."""
+        if not any(role.of_host for role in request.roles):
+            return request
+        found = [record for record in self.cluster.named(request.name) if record.status not in ENDED and record.request]
+        placed = [record for record in found if record.status != PENDING]
+        current = next(iter(placed or found), None)
+        before = [] if current is None else [current.request, *([current.growth.request] if current.growth else [])]
+        unfit = unfit_hosts(request, self.facts)
+        hosts = self.hosts(with_tentative=True)
+        ready = [
+            host
+            for host in hosts
+            if self.facts[host.name].drained is None and host.replica_limit != 0 and host.name not in unfit
+        ]
+        known = [Request.from_dict(old, newer_too=True) for old in before]
+        return sized(request, ready or hosts, known, self.recreate, waits=not placed)
 
     @property
     def asks_peers(self) -> list[str]:

@@ -6,40 +6,46 @@
 
 All replicas of a role are alike, so an amount is the least over the hosts on which one could be. It counts what
 sessions may use there in all, not what is free now: the same request asks for the same on a busy group. A session that
-exists keeps its amounts, whatever hosts come and go.
+exists keeps its amounts, whatever hosts come and go, except one that waits and fits on no host with them any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from ..model.fields import ALL, SHARE
+from ..model.fields import ALL, FIELDS, SHARE, SIZED
 from ..model.request import Request, Role, may_change_to
 from ..values.places import FABRIC
-from ..values.resources import MINIMUM_CPUS, MINIMUM_MEMORY, format_cpus, format_memory
+from ..values.resources import MINIMUM_CPUS, MINIMUM_MEMORY, PINNED, format_cpus, format_memory
 from .placement import Host
 
 _UNITS = {"cpus": (1000, 1), "memory": (1024**3, 1024**2)}
 """Amounts are rounded down to the first unit; less than one of it, to the second."""
+_DEFAULTS = {field.name: field.standard for field in FIELDS if field.name in SIZED}
 _LEAST = {"cpus": MINIMUM_CPUS, "memory": MINIMUM_MEMORY}
 
 
-def sized(request: Request, hosts: Iterable[Host], before: Request | None, recreate: bool = False) -> Request:
+def sized(
+    request: Request, hosts: Sequence[Host], before: Sequence[Request] = (), recreate: bool = False, waits: bool = False
+) -> Request:
     """Return the request with the amounts that follow from *hosts*.
 
-    before: the request of the session of this name, if there is one. recreate: whether it is replaced if it differs.
+    before: the requests of the session of this name if there is one, first the one it has. recreate: whether it is
+    replaced if it differs. waits: whether it has no place yet.
     An amount is left as it is if no host could have a replica of that role, which the search for a place will say.
     """
-    if before is not None:
-        known = {role.name: role for role in before.roles}
-        same = _with_roles(request, [_as_before(role, known.get(role.name)) for role in request.roles])
-        if not recreate or same == before or may_change_to(before, same):
-            return same
     usable = [host for host in hosts if request.may_use(host.name)]
-    return _with_roles(request, [_sized_role(role, usable) for role in request.roles])
+    fresh = _with_roles(request, [_sized_role(role, usable) for role in request.roles])
+    if not before:
+        return fresh
+    known = {role.name: role for old in reversed(before) for role in old.roles}
+    kept = _with_roles(request, [_as_before(role, known) for role in fresh.roles])
+    is_recreated = recreate and (kept.roles != before[0].roles or not may_change_to(before[0], kept))
+    fits = all(any(_has_room(host, role) for host in usable) for role in kept.roles)
+    return fresh if is_recreated or (waits and not fits) else kept
 
 
 def describe(request: Request) -> list[str]:
@@ -61,52 +67,77 @@ def _with_roles(request: Request, roles: list[Role]) -> Request:
     return replace(request, roles=tuple(roles))
 
 
-def _as_before(role: Role, known: Role | None) -> Role:
-    """Return a role with the amounts that the existing session found by the same rules."""
-    if known is None or known.resources.accelerators != role.resources.accelerators:
-        return role
-    rules = dict(known.of_host)
-    kept: dict[str, Any] = {
-        amount: getattr(known.resources, amount) for amount, rule in role.of_host if rules.get(amount) == rule
-    }
-    return replace(role, resources=replace(role.resources, **kept))
+def _as_before(role: Role, known: Mapping[str, Role]) -> Role:
+    """Return a role with the amounts that the existing session has for it, or else for a role like it.
+
+    A session from before there were rules has the defaults, which nobody gave either.
+    """
+    alike = [known[role.name]] if role.name in known else list(known.values())
+    for old in alike:
+        rules = dict(old.of_host)
+        if old.resources.accelerators != role.resources.accelerators:
+            continue
+        kept: dict[str, Any] = {}
+        left = dict(role.of_host)
+        for amount, rule in role.of_host:
+            amount_before = getattr(old.resources, amount)
+            if rules.get(amount) == rule:
+                kept[amount] = amount_before
+            elif rule == SHARE and amount not in rules and amount_before == _DEFAULTS[amount]:
+                kept[amount] = amount_before
+                del left[amount]
+        if kept:
+            return replace(role, resources=replace(role.resources, **kept), of_host=tuple(left.items()))
+    return role
 
 
 def _sized_role(role: Role, hosts: Iterable[Host]) -> Role:
-    parts = [(host, part) for host in hosts if (part := _part(role, host)) is not None]
-    amounts: dict[str, Any] = {
-        amount: min(
-            _rounded(role, amount, getattr(host.allocatable, amount) * (1 if rule == ALL else part))
-            for host, part in parts
-        )
-        for amount, rule in role.of_host
-        if parts
-    }
-    return replace(role, resources=replace(role.resources, **amounts))
+    found: dict[str, Any] = {}
+    for amount, rule in role.of_host:
+        amounts = [
+            _amount(role, amount, host, Fraction(1) if rule == ALL else part)
+            for host in hosts
+            if (part := _part(role, host)) is not None
+        ]
+        if amounts:
+            found[amount] = min(amounts)
+    return replace(role, resources=replace(role.resources, **found))
+
+
+def _has_room(host: Host, role: Role) -> bool:
+    """Tell whether an idle host could have a replica of a role."""
+    there = host.allocatable
+    fits = role.resources.cpus <= there.cpus and role.resources.memory <= there.memory
+    return fits and _part(role, host) is not None
 
 
 def _part(role: Role, host: Host) -> Fraction | None:
-    """Return which part of a host's accelerators a replica has, of the class of which it is most; None if too few.
+    """Return which part of a host's accelerators, of all classes, a replica has; None if the host has too few.
 
-    A port of a fabric, as `rules.environment` knows it, says nothing of that beside others: a host may have only one.
+    So the shares of replicas with different classes fit on a host together. A port of a fabric, as `rules.environment`
+    knows it, does not count beside others: replicas may need one each, and a host have only one.
     """
-    there, names = dict(host.allocatable.devices), dict(host.devices)
-    wanted = role.resources.accelerators
-    if any(there.get(kind, 0) < count for kind, count in wanted):
+    there, names = {kind: count for kind, count in host.allocatable.devices if kind != PINNED}, dict(host.devices)
+    wanted = dict(role.resources.accelerators)
+    if any(there.get(kind, 0) < count for kind, count in wanted.items()):
         return None
-    parts = {kind: Fraction(count, there[kind]) for kind, count in wanted}
-    others = [part for kind, part in parts.items() if not _is_port("+".join(names.get(kind, ())))]
-    return max(others or parts.values(), default=Fraction(1))
+    counted = {kind for kind in there if not _is_port("+".join(names.get(kind, ())))}
+    if not counted & wanted.keys():
+        counted = {*there}
+    total = sum(there[kind] for kind in counted)
+    return Fraction(sum(wanted.get(kind, 0) for kind in counted), total) if wanted else Fraction(1)
 
 
 def _is_port(paths: str) -> bool:
     return all(path.startswith(FABRIC) for path in paths.split("+"))
 
 
-def _rounded(role: Role, amount: str, exact: int | Fraction) -> int:
-    """Return an amount in whole units, rounded down so that the shares of a host fit on it; CPUs are pinned whole."""
+def _amount(role: Role, amount: str, host: Host, part: Fraction) -> int:
+    """Return a part of what a host has in whole units, rounded down so that all parts fit; cores are pinned whole."""
+    whole: int = getattr(host.allocatable, amount)
     unit, small = _UNITS[amount]
     if amount == "cpus" and role.resources.pin_cpus:
-        return max(1, int(exact // unit)) * unit
-    step = unit if exact >= unit else small
-    return max(_LEAST[amount], int(exact // step) * step)
+        pinnable = dict(host.allocatable.devices).get(PINNED, whole // unit)
+        return max(1, int(pinnable * part) // host.threads * host.threads) * unit
+    exact = whole * part
+    return max(_LEAST[amount], int(exact // (unit if exact >= unit else small)) * (unit if exact >= unit else small))

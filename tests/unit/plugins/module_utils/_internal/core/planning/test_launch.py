@@ -210,6 +210,10 @@ def test_a_session_keeps_its_share_of_a_host_while_hosts_come_and_go() -> None:
     held = [Reservation(decode(HostClaim, first["claims"]["h1"], "claim").claim, COMMITTED, "boot", None)]
     runs = {"h1": host(started(read_record(first["record"])), held=held), "h2": host(number=2), "h3": host(number=3)}
     smaller = cards(h1=6, h2=8, h3=2)
+    another = request(name="other", accelerators="card=1")
+    assert planner(another, inventory=smaller, **runs).request.roles[0].resources.cpus == 1000
+    drained = {**runs, "h3": {**host(number=3), "drained": "Its memory is replaced."}}
+    assert planner(another, inventory=smaller, **drained).request.roles[0].resources.cpus == 3000
     again = run(planner(wanted, inventory=smaller, **runs), cleaned_up=True)
     assert (again["status"], again["fresh"]) == ("SCHEDULED", False)
     twice = request(size=2, accelerators="card=2")
@@ -231,6 +235,15 @@ def test_a_session_that_waits_keeps_its_share_and_its_place() -> None:
     record = read_record(first["pending"])
     later = planner(wanted, inventory=cards(h1=8, h2=2), h1=host(record, held=full), h2=host(number=2))
     assert decide(later, record, queued=False, cleaned_up=True)["status"] == "PENDING"
+    # The host for which it waited left, and it takes the share of another, at its place in the queue.
+    gone = decide(
+        planner(wanted, inventory=cards(h2=2), h2=host(record, number=2)), record, queued=True, cleaned_up=True
+    )
+    assert (gone["hosts"], cpus_of(gone["record"])) == (["h2"], [1000])
+    full = [Reservation(Claim(SESSION, "other", 1, 2000, 1), COMMITTED, "boot", None)]
+    still = planner(wanted, inventory=cards(h2=2), h2=host(record, held=full, number=2))
+    kept = decide(still, record, queued=False, cleaned_up=True)
+    assert (kept["status"], cpus_of(kept["pending"]), kept["pending"]["queue"]["number"]) == ("PENDING", [1000], 1)
     freed = planner(wanted, inventory=cards(h1=8, h2=2), h1=host(record), h2=host(number=2))
     assert decide(freed, record, queued=True, cleaned_up=True)["hosts"] == ["h1"]
 
