@@ -359,8 +359,9 @@ def usage(name: str, requests: Iterable[str], own_rows: Iterable[Iterable[str]])
     """Return the command with what it cannot do without, and the one of `ccs` if there is one."""
     words = [f"ansible-playbook {COLLECTION}.{name}"]
     asked = {"launch": ["session_name=NAME", "session_image=IMAGE"], "name": ["session_name=NAME"]}
-    for only in dict.fromkeys(requests):
+    for only in dict.fromkeys([] if "group" in requests else requests):
         words += [f"-e {word}" for word in asked.get(only, ())]
+    words += ["-e session_batch_command=COMMAND"] if name == "run" else []
     for variable, default, *_meaning in own_rows:
         words += [f"-e {variable.strip('`')}=…"] if default.startswith("required") and name not in default else []
     short = short_commands().get(name)

@@ -109,6 +109,8 @@ class Topology:
         if is_ready(host):
             part, of = max(_held_parts(host))
             kind, text = f"heat{ceil(min(1.0, part) * HEATS)}", f"{round(part * 100)} % of {of} held"
+            if host["drained"]:
+                kind, text = "drained", f"drained, {text}"
         where = {"href": f"#h{self.numbers[host['name']]}", "tabindex": "-1", "class": f"cell {kind}"}
         link = element("a", {**where, "title": f"{host['name']}: {text}"}, "")
         return element("li", {"data-search": self._search(host)}, link)
@@ -242,6 +244,8 @@ def _held_parts(host: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
     """Yield which part of each resource of a host is held, and its name."""
     for key, name in (("cpus", "CPUs"), ("memory", "memory")):
         yield host["held"][key] / (host["capacity"][key] or 1), name
+    if host["capacity"]["replicas"] is not None:
+        yield host["held"]["replicas"] / (host["capacity"]["replicas"] or 1), "replicas"
     for kind, devices in host["capacity"]["accelerators"].items():
         yield 1 - len(host["free"]["accelerators"].get(kind, ())) / (len(devices) or 1), kind
 

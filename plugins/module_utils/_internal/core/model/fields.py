@@ -323,7 +323,8 @@ FIELDS = (
     Field(
         "cpus",
         "CPUs",
-        "CPU limit of a replica: `4`, `0.5`, `500m`, `all` of a host.",
+        "CPU limit of a replica: `4`, `0.5`, `500m`, `all` of a host. Beside accelerators by default "
+        "[its share](gpu_and_numa.md#gpus-in-a-session).",
         _or_all(parse_cpus),
         ROLE,
         default=1,
@@ -334,7 +335,7 @@ FIELDS = (
     Field(
         "memory",
         "memory",
-        "Memory limit of a replica; no swap beyond it: `4g`, `512MiB`, `1Gi`, `all` of a host.",
+        "Memory limit of a replica, likewise; no swap beyond it: `4g`, `512MiB`, `1Gi`, `all`.",
         _or_all(parse_memory),
         ROLE,
         default="1g",

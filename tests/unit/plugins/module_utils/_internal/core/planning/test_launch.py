@@ -210,19 +210,24 @@ def test_a_session_keeps_its_share_of_a_host_while_hosts_come_and_go() -> None:
     held = [Reservation(decode(HostClaim, first["claims"]["h1"], "claim").claim, COMMITTED, "boot", None)]
     runs = {"h1": host(started(read_record(first["record"])), held=held), "h2": host(number=2), "h3": host(number=3)}
     smaller = cards(h1=6, h2=8, h3=2)
+
+    def later(asked: Request, third: dict[str, Any] | None = None, recreate: bool = False) -> Planner:
+        hosts = {**runs, "h3": third or runs["h3"]}
+        return planner(asked, inventory=smaller, recreate=recreate, h1=hosts["h1"], h2=hosts["h2"], h3=hosts["h3"])
+
     another = request(name="other", accelerators="card=1")
-    assert planner(another, inventory=smaller, **runs).request.roles[0].resources.cpus == 1000
-    drained = {**runs, "h3": {**host(number=3), "drained": "Its memory is replaced."}}
-    assert planner(another, inventory=smaller, **drained).request.roles[0].resources.cpus == 3000
-    again = run(planner(wanted, inventory=smaller, **runs), cleaned_up=True)
+    assert later(another).request.roles[0].resources.cpus == 1000
+    drained = {**host(number=3), "drained": "Its memory is replaced."}
+    assert later(another, drained).request.roles[0].resources.cpus == 3000
+    again = run(later(wanted), cleaned_up=True)
     assert (again["status"], again["fresh"]) == ("SCHEDULED", False)
     twice = request(size=2, accelerators="card=2")
-    assert run(planner(twice, inventory=smaller, **runs), cleaned_up=True)["status"] == "DIFFERENT"
+    assert run(later(twice), cleaned_up=True)["status"] == "DIFFERENT"
     other = request(size=2, accelerators="card=1", env={"A": "1"})
-    failure = run(planner(other, inventory=smaller, **runs), cleaned_up=True)["failure"]
+    failure = run(later(other), cleaned_up=True)["failure"]
     assert "env.A" in failure
     assert "cpus" not in failure
-    anew = run(planner(other, inventory=smaller, recreate=True, **runs), cleaned_up=True)
+    anew = run(later(other, recreate=True), cleaned_up=True)
     assert cpus_of(anew["record"]) == [1000, 1000]
 
 

@@ -91,9 +91,9 @@ def test_an_amount_is_the_least_of_what_hosts_give(
 
 
 def test_each_role_has_its_own() -> None:
-    roles = [{"name": "main"}, {"name": "learner", "replicas": 2, "accelerators": "gpu=2"}]
-    roles += [{"name": "actor", "replicas": 1, "accelerators": "gpu=1", "cpus": 3}, {"name": "store", "memory": "all"}]
-    roles[-1]["replicas"] = 1
+    roles: list[dict[str, object]] = [{"name": "main"}, {"name": "learner", "replicas": 2, "accelerators": "gpu=2"}]
+    roles += [{"name": "actor", "replicas": 1, "accelerators": "gpu=1", "cpus": 3}]
+    roles += [{"name": "store", "replicas": 1, "memory": "all"}]
     found = amounts(request(roles=roles), SERVER)
     assert found == [("1", 1), ("16", 125), ("3", 62), ("1", 503)]
     # What was asked for all roles is asked for each.
