@@ -70,7 +70,7 @@ def _with_roles(request: Request, roles: list[Role]) -> Request:
 def _as_before(role: Role, known: Mapping[str, Role]) -> Role:
     """Return a role with the amounts that the existing session has for it, or else for a role like it.
 
-    A session from before there were rules has the defaults, which nobody gave either.
+    A session that an earlier release recorded has the defaults instead.
     """
     alike = [known[role.name]] if role.name in known else list(known.values())
     for old in alike:
