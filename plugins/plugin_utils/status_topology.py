@@ -66,7 +66,25 @@ class Topology:
             summary = f"{many(len(folded), 'idle host')}: {cpus(free[0])}, {memory(free[1])} free"
             idle_hosts = self._hosts(folded)
             parts.append(element("details", {"class": "idle"}, element("summary", {}, summary), idle_hosts))
-        key = element(
+        return element(
+            "section",
+            {"aria-labelledby": "topology"},
+            element("h2", {"id": "topology"}, "Topology"),
+            self._key(),
+            self._heat(),
+            element(
+                "div",
+                {"class": "fabric"},
+                Html('<svg class="wires" aria-hidden="true" focusable="false"></svg>'),
+                *parts,
+            )
+            if parts
+            else element("p", {"class": "empty"}, "The group has no hosts."),
+        )
+
+    def _key(self) -> Html:
+        """Return what the lines and colours mean."""
+        return element(
             "p",
             {"class": "key"},
             *(
@@ -78,21 +96,6 @@ class Topology:
                     *([("heat", "stronger: more of a host is held")] if len(self.hosts) >= HEAT_HOSTS else []),
                 )
             ),
-        )
-        return element(
-            "section",
-            {"aria-labelledby": "topology"},
-            element("h2", {"id": "topology"}, "Topology"),
-            key,
-            self._heat(),
-            element(
-                "div",
-                {"class": "fabric"},
-                Html('<svg class="wires" aria-hidden="true" focusable="false"></svg>'),
-                *parts,
-            )
-            if parts
-            else element("p", {"class": "empty"}, "The group has no hosts."),
         )
 
     def _heat(self) -> Html | None:

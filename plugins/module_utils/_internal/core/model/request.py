@@ -56,6 +56,7 @@ _NEWER = (
 )
 _AMOUNTS = tuple(field.name for field in dataclasses.fields(Resources))
 """Fields of a role that are part of its resources."""
+_STANDARD = {field.name: field.standard for field in FIELDS}
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,20 @@ class Role:
     of_host: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, name: str, replicas: int, values: Mapping[str, Any]) -> Role:
-        """Return the role that has these values of the fields of a role."""
+    def of(cls, name: str, replicas: int, values: Mapping[str, Any], given: Collection[str]) -> Role:
+        """Return the role that has these values of the fields of a role.
+
+        given: the amounts that somebody asked for; others follow from the hosts if it has accelerators.
+        """
         others = {key: value for key, value in values.items() if key not in _AMOUNTS}
-        return cls(name, replicas, resources=Resources(**{key: values[key] for key in _AMOUNTS}), **others)
+        resources, rules = Resources(**{key: values[key] for key in _AMOUNTS}), dict(values["of_host"])
+        for amount in SIZED:
+            if values[amount] == OF_HOST:
+                rules[amount] = ALL
+                resources = replace(resources, **{amount: _STANDARD[amount]})
+            elif resources.accelerators and amount not in {*given, *rules}:
+                rules[amount] = SHARE
+        return cls(name, replicas, resources=resources, **{**others, "of_host": tuple(sorted(rules.items()))})
 
     def value(self, field: Field) -> Any:
         """Return the value of a field."""
@@ -203,8 +214,9 @@ def _of(part: str, fields: Iterable[Field]) -> Iterator[Field]:
     return (field for field in fields if field.of == part)
 
 
-def _of_roles(fields: Iterable[Field]) -> tuple[Field, ...]:
-    return (*_of(ROLE, fields), *ROLE_FIELDS, *KEPT_FIELDS)
+def _of_roles(fields: Iterable[Field], is_stored: bool = True) -> tuple[Field, ...]:
+    """Return the fields of a role: of its stored form, or of those that a user gives."""
+    return (*_of(ROLE, fields), *ROLE_FIELDS, *(KEPT_FIELDS if is_stored else ()))
 
 
 def _unknown_keys(data: Mapping[str, Any], roles: Sequence[Any], fields: Sequence[Field]) -> set[str]:
@@ -281,14 +293,13 @@ def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request, i
         field.name: field.read(reader, field.variable, variables.get(field.variable), field.standard)
         for field in kind.fields
     }
-    base = {field.name: values[field.name] for field in _of(ROLE, kind.fields)}
-    base |= {field.name: field.empty for field in (*ROLE_FIELDS, *KEPT_FIELDS)}
+    base = {field.name: values.get(field.name, field.empty) for field in _of_roles(kind.fields)}
     given = {name for name in SIZED if has[name]}
     _check_pinned(reader, PREFIX, base)
-    roles = _usual_roles(values["size"], _by_host(base, given))
+    roles = _usual_roles(values["size"], base, given)
     if has["roles"]:
         before = len(reader.problems)
-        known = [field for field in _of_roles(kind.fields) if is_stored or field not in KEPT_FIELDS]
+        known = _of_roles(kind.fields, is_stored)
         roles = _parse_roles(reader, values["roles"], base, has["image"], known, given)
         if has["size"] and len(reader.problems) == before:
             _check_size(reader, roles, values["size"], variables["session_size"])
@@ -300,22 +311,6 @@ def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request, i
     return reader.finish(kind(roles=roles, **{field.name: values[field.name] for field in _of(REQUEST, kind.fields)}))
 
 
-def _by_host(values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
-    """Return the values of a role with the rules of those amounts that follow from the hosts, which are to be found.
-
-    given: the amounts that somebody asked for.
-    """
-    rules = dict(values["of_host"])
-    found = {**values}
-    for name in SIZED:
-        if values[name] == OF_HOST:
-            rules[name] = ALL
-            found[name] = next(field for field in FIELDS if field.name == name).standard
-        elif values["accelerators"] and name not in given and name not in rules:
-            rules[name] = SHARE
-    return {**found, "of_host": tuple(sorted(rules.items()))}
-
-
 def _check_size(reader: Reader, roles: Iterable[Role], size: int, given: object) -> None:
     total = sum(role.replicas for role in roles)
     if total != size:
@@ -323,10 +318,10 @@ def _check_size(reader: Reader, roles: Iterable[Role], size: int, given: object)
         reader.add("session_size", given, message)
 
 
-def _usual_roles(size: int, base: Mapping[str, Any]) -> tuple[Role, ...]:
+def _usual_roles(size: int, base: Mapping[str, Any], given: Collection[str]) -> tuple[Role, ...]:
     """Return the roles of a request that names none."""
-    main = Role.of(MAIN, 1, base)
-    return (main, Role.of("sub", size - 1, base)) if size > 1 else (main,)
+    main = Role.of(MAIN, 1, base, given)
+    return (main, Role.of("sub", size - 1, base, given)) if size > 1 else (main,)
 
 
 def _usual_mode(size: int, max_size: int | None) -> str:
@@ -421,7 +416,7 @@ def _parse_roles(
         }
         _check_pinned(reader, place + ".", values)
         given = {*amounts, *(amount for amount in SIZED if is_given(entry.get(amount)))}
-        roles.append(Role.of(name, replicas, _by_host(values, given)))
+        roles.append(Role.of(name, replicas, values, given))
     names = [role.name for role in roles]
     if MAIN not in names:
         reader.add("session_roles", names, "One of the roles must be main, with one replica.")

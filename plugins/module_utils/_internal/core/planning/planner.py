@@ -127,19 +127,21 @@ class Planner:
         """Return a request for a session of this name with the amounts that follow from the hosts."""
         if not any(role.of_host for role in request.roles):
             return request
-        found = [record for record in self.cluster.named(request.name) if record.status not in ENDED and record.request]
-        placed = [record for record in found if record.status != PENDING]
-        current = next(iter(placed or found), None)
-        before = [] if current is None else [current.request, *([current.growth.request] if current.growth else [])]
-        unfit = unfit_hosts(request, self.facts)
         hosts = self.hosts(with_tentative=True)
-        ready = [
-            host
-            for host in hosts
-            if self.facts[host.name].drained is None and host.replica_limit != 0 and host.name not in unfit
-        ]
-        known = [Request.from_dict(old, newer_too=True) for old in before]
-        return sized(request, ready or hosts, known, self.recreate, waits=not placed)
+        left_out = {*unfit_hosts(request, self.facts)}
+        left_out |= {host.name for host in hosts if host.replica_limit == 0 or self.facts[host.name].drained}
+        ready = [host for host in hosts if host.name not in left_out]
+        before, waits = self._requests_before()
+        return sized(request, ready or hosts, before, self.recreate, waits)
+
+    def _requests_before(self) -> tuple[list[Request], bool]:
+        """Return the request of the session of this name if there is one, and its growth's; and whether it waits."""
+        found = [record for record in self.cluster.named(self.request.name) if record.status not in ENDED]
+        found.sort(key=lambda record: record.status == PENDING)
+        if not found:
+            return [], False
+        stored = [found[0].request, found[0].growth.request if found[0].growth else None]
+        return [Request.from_dict(old, newer_too=True) for old in stored if old], found[0].status == PENDING
 
     @property
     def asks_peers(self) -> list[str]:

@@ -72,35 +72,34 @@ def _as_before(role: Role, known: Mapping[str, Role]) -> Role:
 
     A session that an earlier release recorded has the defaults instead.
     """
-    alike = [known[role.name]] if role.name in known else list(known.values())
+    alike = [known[role.name]] if role.name in known else known.values()
     for old in alike:
-        rules = dict(old.of_host)
-        if old.resources.accelerators != role.resources.accelerators:
-            continue
-        kept: dict[str, Any] = {}
-        left = dict(role.of_host)
-        for amount, rule in role.of_host:
-            amount_before = getattr(old.resources, amount)
-            if rules.get(amount) == rule:
-                kept[amount] = amount_before
-            elif rule == SHARE and amount not in rules and amount_before == _DEFAULTS[amount]:
-                kept[amount] = amount_before
-                del left[amount]
-        if kept:
-            return replace(role, resources=replace(role.resources, **kept), of_host=tuple(left.items()))
+        if old.resources.accelerators == role.resources.accelerators and (found := _as_in(role, old)) != role:
+            return found
     return role
 
 
+def _as_in(role: Role, old: Role) -> Role:
+    """Return a role with the amounts of another that were found by the same rule, or without one."""
+    rules = dict(old.of_host)
+    same = {amount for amount, rule in role.of_host if rules.get(amount) == rule}
+    earlier = {
+        amount
+        for amount, rule in role.of_host
+        if rule == SHARE and amount not in rules and getattr(old.resources, amount) == _DEFAULTS[amount]
+    }
+    kept: Any = {amount: getattr(old.resources, amount) for amount in same | earlier}
+    left = tuple((amount, rule) for amount, rule in role.of_host if amount not in earlier)
+    return replace(role, resources=replace(role.resources, **kept), of_host=left)
+
+
 def _sized_role(role: Role, hosts: Iterable[Host]) -> Role:
-    found: dict[str, Any] = {}
-    for amount, rule in role.of_host:
-        amounts = [
-            _amount(role, amount, host, Fraction(1) if rule == ALL else part)
-            for host in hosts
-            if (part := _part(role, host)) is not None
-        ]
-        if amounts:
-            found[amount] = min(amounts)
+    parts = [(host, part) for host in hosts if (part := _part(role, host)) is not None]
+    found: Any = {
+        amount: min(_amount(role, amount, host, Fraction(1) if rule == ALL else part) for host, part in parts)
+        for amount, rule in role.of_host
+        if parts
+    }
     return replace(role, resources=replace(role.resources, **found))
 
 
