@@ -42,7 +42,7 @@ HOST_CODE = ("plugins/module_utils", "plugins/modules")
 # Launch, status, login, another size, the queue, jobs and teardown, as the documents have them.
 SESSIONS = ("tests/integration_lab/test_docs.py", "-k", "commands_of_a_document and (first_session or jobs)")
 RESULTS = Path("tests/matrix.json")
-BY_PAGE = "as this page said on"
+BY_PAGE = "noted"
 """A note on what was tested before results were written."""
 WITH_LAB = ("contract tests", "sessions on a lab")
 # Left to ansible-core itself: its releases want different ones.

@@ -194,7 +194,7 @@ class TestMatrix:
     def test_what_is_known_from_the_page_says_so(self, tree: Path) -> None:
         matrix = load("matrix")
         part = {"date": "2026-11-25", "note": matrix.BY_PAGE}
-        assert matrix.shown(part) == "passed, as this page said on 2026-11-25"
+        assert matrix.shown(part) == "passed, noted 2026-11-25"
 
     def test_a_python_of_hosts_is_run_and_noted(self, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         matrix = load("matrix")
