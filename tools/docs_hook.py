@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 _NAVIGATION: list[Any] = []
-"""What the site that is being built has: pages, and sections of pages."""
+"""Pages, and sections of pages, of the site that is being built."""
 
 
 def on_nav(nav: Any, **_more: Any) -> None:

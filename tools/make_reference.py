@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -368,23 +369,29 @@ def usage(name: str, requests: Iterable[str], own_rows: Iterable[Iterable[str]])
     return [" ".join(words), *([short] if short else [])]
 
 
+@cache
 def short_commands() -> dict[str, str]:
     """Return the command of `ccs` for playbooks, from its document."""
     text = (CHECKOUT / "docs" / "ccs.md").read_text(encoding="utf-8")
     found: dict[str, str] = {}
     for left, right in re.findall(r"^\| (`ccs .*?) \| (.*) \|$", text, re.MULTILINE):
-        commands = re.findall(r"`(ccs [^`]+)`", left)
-        found |= dict(zip(re.findall(r"`([a-z_]+)`", right), commands))
+        found |= dict(zip(re.findall(r"`([a-z_]+)`", right), re.findall(r"`(ccs [^`]+)`", left)))
+    return found
+
+
+@cache
+def commands() -> list[tuple[str, str]]:
+    """Return each command of the documents, its lines joined by NUL, and the page on which it stands."""
+    found = []
+    for path in sorted((CHECKOUT / "docs").glob("*.md")):
+        for block in re.findall(r"^```sh\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            found += [(command, path.name) for command in re.sub(r"\\\n", "\0", block).splitlines()]
     return found
 
 
 def example(name: str) -> list[str]:
     """Return the shortest command of the documents that runs a playbook, and where it stands; tests run them there."""
-    found = []
-    for path in sorted((CHECKOUT / "docs").glob("*.md")):
-        for block in re.findall(r"^```sh\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
-            commands = re.sub(r"\\\n", "\0", block).splitlines()
-            found += [(command, path.name) for command in commands if f"playbooks/{name}.yml" in command]
+    found = [(command, page) for command, page in commands() if f"playbooks/{name}.yml" in command]
     if not found:
         return []
     command, page = min(found, key=lambda pair: (len(pair[0]), pair))
@@ -406,25 +413,18 @@ def described(name: str) -> set[str]:
 
 def roles_of(plays: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the collection's roles that plays use."""
-    found = []
-    for play in plays:
-        found += [role if isinstance(role, str) else role["role"] for role in play.get("roles", ())]
-        for task in play.get("tasks", ()):
-            for way in ("ansible.builtin.import_role", "ansible.builtin.include_role"):
-                found += [task[way]["name"]] if way in task else []
-    return list(dict.fromkeys(name.rpartition(".")[2] for name in found))
+    return list(dict.fromkeys(role for role, _entry in entries_of(plays)))
 
 
 def entries_of(plays: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Return the collection's roles that plays use, each with the entry point."""
-    ways = ("ansible.builtin.import_role", "ansible.builtin.include_role")
-    tasks = [task[way] for play in plays for task in play.get("tasks", ()) for way in ways if way in task]
-    found = [(str(task["name"]).rpartition(".")[2], str(task.get("tasks_from", "main"))) for task in tasks]
-    return list(
-        dict.fromkeys(
-            [*((role, "main") for role in roles_of([{"roles": play.get("roles", ())} for play in plays])), *found]
-        )
-    )
+    found = []
+    for play in plays:
+        found += [(role if isinstance(role, str) else role["role"], "main") for role in play.get("roles", ())]
+        for task in play.get("tasks", ()):
+            for way in ("ansible.builtin.import_role", "ansible.builtin.include_role"):
+                found += [(task[way]["name"], task[way].get("tasks_from", "main"))] if way in task else []
+    return list(dict.fromkeys((name.rpartition(".")[2], entry) for name, entry in found))
 
 
 def purpose_of(plays: Iterable[Mapping[str, Any]]) -> str:

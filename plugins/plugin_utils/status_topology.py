@@ -108,7 +108,7 @@ class Topology:
         return element("ul", {"class": "heat", "aria-hidden": "true"}, *map(self._cell, self.hosts))
 
     def _cell(self, host: Mapping[str, Any]) -> Html:
-        kind, text = ("bad", "cannot be used")
+        kind, text = "bad", "cannot be used"
         if is_ready(host):
             part, of = max(_held_parts(host))
             kind, text = f"heat{ceil(min(1.0, part) * HEATS)}", f"{round(part * 100)} % of {of} held"

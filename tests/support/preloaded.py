@@ -215,14 +215,14 @@ def _serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 class _Run(NamedTuple):
-    """A process of a request: its number, its file (pidfd_open(2)), and the connection to the one that waits for it."""
+    """The process of one request: its number, its file (pidfd_open(2)), and the connection to the caller."""
 
     child: int
     process: int
     answer: socket.socket
 
     def kill(self, waiting: selectors.BaseSelector) -> None:
-        """End a run for which nobody waits any more: who waits sends nothing, so that the connection was closed."""
+        """End a run whose caller has closed the connection: a caller that waits sends nothing."""
         if self.answer.fileno() >= 0:  # or it has just ended as well
             waiting.unregister(self.answer)
             signal.pidfd_send_signal(self.process, signal.SIGKILL)

@@ -128,7 +128,8 @@ class Question:
     """The question of AWX for a variable, beyond what follows from its field.
 
     lines: whether the answer has several lines. required: whether it has to be answered although the field has no
-    default. limits: least and most characters. default, choices: replace those of the field.
+    default. limits: least and most characters. default, choices: replace those of the field; an empty
+    default is none.
     """
 
     name: str

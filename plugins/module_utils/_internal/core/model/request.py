@@ -56,7 +56,8 @@ _NEWER = (
 )
 _AMOUNTS = tuple(field.name for field in dataclasses.fields(Resources))
 """Fields of a role that are part of its resources."""
-_STANDARD = {field.name: field.standard for field in FIELDS}
+STANDARD = {field.name: field.standard for field in FIELDS if field.name in SIZED}
+"""Amounts of a role for which there is neither a wish nor a rule."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Role:
         for amount in SIZED:
             if values[amount] == OF_HOST:
                 rules[amount] = ALL
-                resources = replace(resources, **{amount: _STANDARD[amount]})
+                resources = replace(resources, **{amount: STANDARD[amount]})
             elif resources.accelerators and amount not in {*given, *rules}:
                 rules[amount] = SHARE
         return cls(name, replicas, resources=resources, **{**others, "of_host": tuple(sorted(rules.items()))})

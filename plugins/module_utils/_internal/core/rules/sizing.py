@@ -16,15 +16,14 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from ..model.fields import ALL, FIELDS, SHARE, SIZED
-from ..model.request import Request, Role, may_change_to
+from ..model.fields import ALL, SHARE
+from ..model.request import STANDARD, Request, Role, may_change_to
 from ..values.places import FABRIC
 from ..values.resources import MINIMUM_CPUS, MINIMUM_MEMORY, PINNED, format_cpus, format_memory
 from .placement import Host
 
 _UNITS = {"cpus": (1000, 1), "memory": (1024**3, 1024**2)}
 """Amounts are rounded down to the first unit; less than one of it, to the second."""
-_DEFAULTS = {field.name: field.standard for field in FIELDS if field.name in SIZED}
 _LEAST = {"cpus": MINIMUM_CPUS, "memory": MINIMUM_MEMORY}
 
 
@@ -86,7 +85,7 @@ def _as_in(role: Role, old: Role) -> Role:
     earlier = {
         amount
         for amount, rule in role.of_host
-        if rule == SHARE and amount not in rules and getattr(old.resources, amount) == _DEFAULTS[amount]
+        if rule == SHARE and amount not in rules and getattr(old.resources, amount) == STANDARD[amount]
     }
     kept: Any = {amount: getattr(old.resources, amount) for amount in same | earlier}
     left = tuple((amount, rule) for amount, rule in role.of_host if amount not in earlier)
@@ -139,4 +138,5 @@ def _amount(role: Role, amount: str, host: Host, part: Fraction) -> int:
         pinnable = dict(host.allocatable.devices).get(PINNED, whole // unit)
         return max(1, int(pinnable * part) // host.threads * host.threads) * unit
     exact = whole * part
-    return max(_LEAST[amount], int(exact // (unit if exact >= unit else small)) * (unit if exact >= unit else small))
+    step = unit if exact >= unit else small
+    return max(_LEAST[amount], int(exact // step) * step)

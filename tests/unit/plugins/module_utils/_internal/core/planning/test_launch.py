@@ -185,7 +185,7 @@ def test_what_only_another_host_says_is_compared_with_what_the_site_grants(known
 
 
 def cards(**amounts: int) -> dict[str, dict[str, Any]]:
-    """Return the inventory of hosts with so many CPUs, each with two cards."""
+    """Return the inventory of hosts with so many CPUs, each with two accelerators."""
     paths = ["/dev/card0", "/dev/card1"]
     return {
         name: {"cluster_compute_cpus": cpus, "cluster_compute_accelerators": {"card": paths}}

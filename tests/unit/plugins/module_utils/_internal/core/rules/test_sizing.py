@@ -96,7 +96,7 @@ def test_each_role_has_its_own() -> None:
     roles += [{"name": "store", "replicas": 1, "memory": "all"}]
     found = amounts(request(roles=roles), SERVER)
     assert found == [("1", 1), ("16", 125), ("3", 62), ("1", 503)]
-    # What was asked for all roles is asked for each.
+    # An amount for all roles applies to each role that has none of its own.
     assert amounts(request(roles=roles, cpus=2), SERVER) == [("2", 1), ("2", 125), ("3", 62), ("2", 503)]
 
 
@@ -129,7 +129,7 @@ def test_what_exists_keeps_what_it_found() -> None:
     assert sized(wanted, [SMALL], [before]) == before
     assert amounts(wanted, SMALL, before=before, recreate=True) == [("8", 62)] * 2, "nothing of it has changed"
     other = request(accelerators="gpu=1", size=2, image="alpine")
-    assert amounts(other, SMALL, before=before) == [("8", 62)] * 2, "the image alone is told of"
+    assert amounts(other, SMALL, before=before) == [("8", 62)] * 2, "the refusal names the image alone"
     assert amounts(other, SMALL, before=before, recreate=True) == [("8", 31)] * 2
     larger = request(accelerators="gpu=1", size=3)
     assert amounts(larger, SMALL, before=before) == [("8", 62)] * 2
