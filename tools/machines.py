@@ -18,7 +18,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from xml.etree import ElementTree
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
@@ -59,37 +61,39 @@ def up() -> int:
 
 
 def test(chosen: Sequence[str]) -> int:
-    """Run the tests of machines, and those of labs that say more here; note what passed after each file."""
+    """Run the tests of machines, and those of labs that say more here; note after each how it ended."""
     path = ROOT / RESULTS
     noted = json.loads(path.read_text(encoding="utf-8")) if chosen and path.exists() else {"scenarios": {}}
     machines = vm.machines()
     noted["machines"] = {machine.name: {"release": machine.release, **_versions(machine)} for machine in machines}
     everything = [*sorted(str(found.relative_to(ROOT)) for found in ROOT.glob(OWN)), *OF_LABS]
-    ended: set[str] = set()
+    os.chdir(ROOT)
+    os.environ["CLUSTER_COMPUTE_TEST_MACHINES"] = "1"
+    results = Results(path, noted)
     for tests in chosen or everything:
         vm.reset(machines)
-        found = _run(tests)
-        ended.update(found.values())
-        today = datetime.date.today().isoformat()
-        noted["scenarios"].update({name: {"ended": how, "date": today} for name, how in found.items()})
-        path.write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
+        pytest.main(["-v", "--durations=0", "-o", "faulthandler_timeout=3600", tests], plugins=[results])
     subprocess.run([sys.executable, "tools/make_reference.py"], cwd=ROOT, check=True)
-    return int(ended != {PASSED})
+    return int(results.ended != {PASSED})
 
 
-def _run(tests: str) -> dict[str, str]:
-    """Run tests on the machines, and return how each ended."""
-    results = vm.FOLDER / "results.xml"
-    results.unlink(missing_ok=True)
-    own = {"CLUSTER_COMPUTE_TEST_MACHINES": "1"}
-    argv = [sys.executable, "-m", "pytest", "-v", "--durations=0", tests, f"--junitxml={results}"]
-    argv += ["-o", "faulthandler_timeout=3600"]
-    subprocess.run(argv, cwd=ROOT, env={**os.environ, **own}, check=False)
-    found = {}
-    for case in ElementTree.parse(results).iter("testcase"):  # noqa: S314 - it was written a moment ago
-        has_failed = any(case.find(kind) is not None for kind in ("failure", "error", "skipped"))
-        found[f"{case.get('classname')}::{case.get('name')}"] = "failed" if has_failed else PASSED
-    return found
+class Results:
+    """A plugin of pytest that notes each test as soon as it has ended, so that a run that is stopped keeps them."""
+
+    def __init__(self, path: Path, noted: dict[str, Any]) -> None:
+        self.path, self.noted = path, noted
+        self.ended: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note how a test ended: by its call, unless what comes before or after it went wrong."""
+        if report.passed and report.when != "call":
+            return
+        ended = PASSED if report.passed else "failed"
+        self.ended.add(ended)
+        file, _, name = report.nodeid.partition("::")
+        scenario = f"{file.removesuffix('.py').replace('/', '.')}::{name}"
+        self.noted["scenarios"][scenario] = {"ended": ended, "date": datetime.date.today().isoformat()}
+        self.path.write_text(json.dumps(self.noted, indent=2) + "\n", encoding="utf-8")
 
 
 def _versions(machine: vm.Machine) -> dict[str, str]:
