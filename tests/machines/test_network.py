@@ -65,7 +65,7 @@ def test_an_underlay_of_ipv6_alone(machines: dict[str, Machine]) -> None:
 
 def underlay() -> list[str]:
     """Return the addresses between which the session's tunnels go."""
-    return [str(host["underlay"]) for host in record("ways")["plan"]["hosts"].values()]
+    return [str(host["underlay_address"]) for host in record("ways")["plan"]["hosts"].values()]
 
 
 def test_firewalls_that_close_all_ports_are_opened_and_closed_again() -> None:
