@@ -303,6 +303,9 @@ def read_session(name: str) -> dict[str, Any]:
         session["session_name"] = Path(name).stem
     if "session_authorized_keys" not in session and (keys := own_keys()):
         session["session_authorized_keys"] = keys
+    workdir = session.get("session_workdir")
+    if isinstance(workdir, str) and workdir.strip() and "{{" not in workdir:
+        session["session_workdir"] = str(Path(name).absolute().parent / os.path.expanduser(workdir.strip()))
     return session
 
 

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ansible import context
@@ -15,6 +17,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import PREFIX
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import (
+    Request,
     parse_request,
     read_variable,
 )
@@ -30,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     near_misses,
     slips_of_roles,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.parse import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.launch import launch_request
@@ -37,12 +41,14 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils import que
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_action import ControllerAction
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
+    OF_AWX,
     group_variables,
     read_asker,
     session_name,
     session_owner,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.role_variables import role_variables
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.workdir import LIMIT, read_workdir
 
 OF_SITE = (
     "session_resource_group",
@@ -82,6 +88,9 @@ class ActionModule(ControllerAction):
         if arguments["only"] != "launch":
             return {**found, "session_name": session_name(given)}
         request = parse_request(given)
+        if request.workdir is not None:
+            request, more = self._with_workdir(request, request.workdir.path, variables)
+            warnings += more
         _group, site = group_variables(ADMINS, variables, reader(self._templar))
         asker = read_asker({**variables, **site}, reader(self._templar))
         _group, shared = group_variables(SHARED_WITH, variables, reader(self._templar))
@@ -89,6 +98,14 @@ class ActionModule(ControllerAction):
         whose = session_owner(given, asker, shared.get(SHARED_WITH))
         wanted = encode(launch_request(request, *whose, **own))
         return {**wanted, **found, **_with([*warnings, *defaults_beside_accelerators(request)])}
+
+    def _with_workdir(self, request: Request, path: str, variables: Mapping[str, Any]) -> tuple[Request, list[str]]:
+        """Return the request with what is in its working directory, and warnings about that. Raises InvalidInput."""
+        _group, site = group_variables(LIMIT, variables, reader(self._templar))
+        is_awx = any(is_given(variables.get(name)) for name in OF_AWX)
+        within = os.getcwd() if is_awx else None
+        workdir, warnings = read_workdir(path, Settings.from_variables(site).workdir_size, within)
+        return replace(request, workdir=workdir), warnings
 
     def _refuse_near_misses(self, variables: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
         """Reject extra variables that nothing reads, and return warnings about others. Raises InvalidInput.

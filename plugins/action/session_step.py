@@ -35,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.image_names import (
+    is_pack,
     registry_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.verbs.verb import (
@@ -45,6 +46,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.controller_images import save_image
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.plain import reader
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.workdir import write_pack
 
 COLLECTION = "cluster_compute.session."
 SLICE = 5.0
@@ -90,7 +92,9 @@ class ImagesCall(HostAction):
             if state == "loaded" and not self._task.check_mode:
                 self._get_ready(self._python(task_vars))
                 path = str(given["archive"])
-                if path == CONTROLLER:
+                if is_pack(given["transfer"]["reference"]):
+                    path = write_pack(path, given["transfer"]["reference"], constants.DEFAULT_LOCAL_TMP)
+                elif path == CONTROLLER:
                     path = save_image(given["transfer"]["reference"], constants.DEFAULT_LOCAL_TMP, Display().display)
                 given["archive"] = self._bring(path, seconds_for("session_images", given))
         except CoreError as error:

@@ -48,7 +48,7 @@ STEPS: dict[str, State] = {
     "cleanup": REMOVE,
     "clean": REMOVE,
     "others": REMOVE,
-    **dict.fromkeys(("ask", "pull", "load", "serve", "receive", "stop"), PULL),
+    **dict.fromkeys(("ask", "pull", "load", "bring", "serve", "receive", "stop"), PULL),
     "offer": DATA,
     "compare": DATA,
     "withdraw": DATA,

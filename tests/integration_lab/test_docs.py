@@ -38,6 +38,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     CHECKOUT,
     clear,
+    forget_packs,
     run_here,
 )
 
@@ -128,6 +129,7 @@ EXPECTED = {
         "will be cleaned when back",
         "There are no objects without an owner.",
     ],
+    "docs/request.md": [" train.py", "Next: ccs ssh code"],
     "docs/resize.md": ["sub1     n", "sub3     n"],
     "docs/status.md": [
         "main1    n1",
@@ -138,7 +140,7 @@ EXPECTED = {
     "docs/lab.md": ["Server Version: 20.10", "Server Version: 26.1", "n1"],
 }
 """What the output of a document's commands has to hold, in this order where it matters for more than one."""
-SESSIONS = ("first", "big", "small", "train", "demo", "cards", "pinned", "batch")
+SESSIONS = ("first", "big", "small", "train", "demo", "cards", "pinned", "batch", "code")
 SHARED = ("docs/status.md", "docs/environment.md", "docs/inside.md", "docs/first_session.md", "docs/queue.md")
 """Documents that look at the session `first`: the one before leaves it to the one after, and the last removes it."""
 REPEATED = "docs/lab.md"
@@ -168,6 +170,7 @@ def clean_up(document: str) -> Iterator[None]:
     """Remove the sessions that a document leaves, also when a command failed, but for what the next one wants."""
     yield
     clear(*(name for name in SESSIONS if name != "first" or document not in SHARED[:-1]))
+    forget_packs()
 
 
 def is_done(command: str, document: str, printed: dict[str, str]) -> bool:

@@ -62,7 +62,7 @@ def base(folder: Path) -> None:
         "cache": "/var/cache/cluster-compute-lab",
         "release": "bookworm",
         "packages": ["openssh-server"],
-        "offered": ["python3", "python3-pip"],
+        "offered": ["python3", "python3-pip", "git"],
     }
     answer = run_here(
         "ansible", "localhost", "-m", "cluster_compute.session.lab_base_tree", "-a", json.dumps(arguments)
@@ -118,9 +118,10 @@ def test_it_holds_the_collection_and_what_it_needs(image: str) -> None:
     look = "import netaddr, ansible_runner, ansible; print(ansible.__version__)"
     inside = ["docker", "run", "--rm", "--network", "none", image]
     assert on(HOST, *inside, "python3", "-c", look).startswith("2.")
-    assert on(HOST, *inside, "sh", "-c", "command -v ssh; command -v ssh-agent").split() == [
+    assert on(HOST, *inside, "sh", "-c", "command -v ssh; command -v ssh-agent; command -v git").split() == [
         "/usr/bin/ssh",
         "/usr/bin/ssh-agent",
+        "/usr/bin/git",
     ]
     assert on(HOST, *inside, "id", "-u").strip() == "1000"
 

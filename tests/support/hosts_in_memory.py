@@ -348,7 +348,10 @@ class Host(Images, Jobs):
             containers=containers,
             objects=objects,
             subnets=sorted(subnet for network in self.networks() for subnet in network.subnets),
-            images={reference: encode(facts_of_host._image(cast(Engine, self), reference)) for reference in references},
+            images={
+                reference: encode(facts_of_host._image(cast(Engine, self), state, reference))
+                for reference in references
+            },
             batches=encode(batches),
             clock=_clock().clock_gettime(0),
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},

@@ -350,6 +350,11 @@ def clear(*names: str, group: str = "cluster_compute_hosts") -> None:
         play(own_playbook("clear"), {"names": left, "session_resource_group": group}).ok()
 
 
+def forget_packs() -> None:
+    """Remove the parts of working directories that hosts keep for a day, for tests that compare hosts."""
+    in_parallel(lambda host: script(host, f"rm -rf {STATE}/packs"), HOSTS)
+
+
 def ssh_options() -> list[str]:
     """Return ssh's options for the hosts of the lab; connections are kept for the next command."""
     return [

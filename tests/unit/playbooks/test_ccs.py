@@ -136,6 +136,21 @@ def test_a_file_without_prefix_is_the_same_request_as_one_with_it(site: Site) ->
     ]
 
 
+def test_a_working_directory_is_meant_from_the_folder_of_its_file(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    (site.folder / "code").mkdir()
+    for value in (".", "../x", "/srv/code", "~/code", "5"):
+        site.run("up", site.write(f"image: demo\nworkdir: {value}\n", "code/train.yml"))
+    for value in ("''", "'{{ place }}'", "~nobody-here"):
+        site.run("up", site.write(f"image: demo\nworkdir: {value}\n", "code/train.yml"))
+    site.write("image: demo\nworkdir: .\n", "code/train.yml")
+    monkeypatch.chdir(site.folder / "code")
+    site.run("up", "train.yml")
+    found = [variables["session_workdir"] for _playbook, variables, _options in site.asked()]
+    own, home = f"{site.folder}/code", f"{site.folder}/home"
+    assert found[:5] == [own, f"{own}/../x", "/srv/code", f"{home}/code", 5]
+    assert found[5:] == ["", "{{ place }}", f"{own}/~nobody-here", own]
+
+
 def test_a_key_that_cannot_be_read_is_named(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     (site.folder / "home" / ".ssh" / "id_old.pub").write_bytes(b"\xff")
     site.run("up", site.write("name: a\nimage: demo\n"))

@@ -748,8 +748,15 @@ class Engine:
                 member.size, member.mode = len(content), entry.mode
                 member.uid, member.gid = entry.uid, entry.gid
                 archive.addfile(member, io.BytesIO(content))
-        path = f"/containers/{in_path(container)}/archive"
-        self._do(f"write files in the container {container}", "PUT", path, {"path": "/"}, body=stream.getvalue())
+        self.put_archive(container, "/", [stream.getvalue()])
+
+    def put_archive(self, container: str, path: str, archive: Iterable[bytes]) -> None:
+        """Unpack a tar archive, which comes in pieces, at *path* of a container that need not run.
+
+        What *archive* raises passes through.
+        """
+        what = f"write files in the container {container}"
+        self._do(what, "PUT", f"/containers/{in_path(container)}/archive", {"path": path}, body=archive)
 
     def is_folder(self, container: str, path: str) -> bool | None:
         """Tell whether *path* is a folder itself, not a link to one, in a container; None if nothing is there."""

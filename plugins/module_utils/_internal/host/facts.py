@@ -45,8 +45,9 @@ from ..core.model.host_parts import Underlay
 from ..core.model.record import PENDING, RUNNING, PublicKeys, Record, stub_of, told_of
 from ..core.values.cpus import Topology
 from ..core.values.errors import InvalidPlan, SessionError, hangs
+from ..core.values.image_names import digest_of, is_pack
 from ..core.values.places import RUNTIME_MANIFEST, RUNTIME_ON_HOST
-from . import default_runtime, engine_settings, firewall_rules
+from . import default_runtime, engine_settings, firewall_rules, packs
 from .durations import part_times
 from .exit_status import read_exit_code, read_failure
 from .identity import read_identity
@@ -205,7 +206,7 @@ def _facts(engine: Engine, state: StateDirectory, wanted: LookAtHost, images: se
         vnis=tuple(link.vnis(links)),
         # The published ports of containers need no listener.
         ports=sorted_ports(link.listening_ports().union(*(entry.ports for entry in entries))),
-        images={reference: _image(engine, reference) for reference in sorted(images)},
+        images={reference: _image(engine, state, reference) for reference in sorted(images)},
         paths={path: bounded_path_facts(path) for path in sorted(set(wanted.paths))},
         private=private_places(state),
         volumes={name: engine.volume(name) for name in sorted(set(wanted.volumes))},
@@ -426,6 +427,9 @@ def _with_reserved(ports: Iterable[Port], reservations: Iterable[Reservation]) -
     return tuple(sorted({*ports, *(Port(*port) for held in reservations for port in held.claim.ports)}))
 
 
-def _image(engine: Engine, reference: str) -> ImageFacts | None:
+def _image(engine: Engine, state: StateDirectory, reference: str) -> ImageFacts | None:
+    """Return the facts of an image that the engine has, or of a pack that the state directory has."""
+    if is_pack(reference):
+        return ImageFacts(str(digest_of(reference)), (), "") if packs.has(state, reference) else None
     found = engine.inspect_image(reference)
     return None if found is None else ImageFacts(found.id, found.digests, found.architecture, found.content)

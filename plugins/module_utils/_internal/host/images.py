@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Get images from a registry, an archive or another host, and send them to another host."""
+"""Get images from a registry, an archive or another host, and send them to another host; packs likewise."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from typing import Any
 
 from ..adapters.engine import Engine, EngineError, ImageDenied
 from ..adapters.image_stream import STALL, Incoming, StreamError, end_server, identity, listen, serve_in_background
-from ..core.model.call.session_images import ImagesAnswer, Load, Moved, Receive, WantedImage
+from ..adapters.state import StateDirectory
+from ..core.model.call.session_images import ImagesAnswer, Load, Moved, Receive, Serve, WantedImage
 from ..core.rules.images import CLASSIC_STORE, suits
 from ..core.values.errors import SessionError, is_of_host
-from ..core.values.image_names import full_name, registry_of, tag_for
+from ..core.values.image_names import full_name, is_pack, registry_of, tag_for
+from . import packs
 
 Logins = Mapping[str, Mapping[str, str]]
 
@@ -102,13 +104,13 @@ def _name(engine: Engine, image: str, reference: str) -> None:
 
 
 def load(engine: Engine, request: Load) -> ImagesAnswer:
-    """Load an archive that was copied to this host, and remove the archive.
+    """Load an archive that was copied to this host, or keep it if it is a pack, and remove it.
 
-    Raises EngineError if the archive contains something else than the sender has read.
+    Raises EngineError or PackError if the archive contains something else than the sender has read.
     """
     path, transfer = request.archive, request.transfer
     began = time.monotonic()
-    count = 0
+    count, own = 0, transfer.image
 
     def chunks() -> Iterator[bytes]:
         nonlocal count
@@ -118,8 +120,11 @@ def load(engine: Engine, request: Load) -> ImagesAnswer:
                 count += len(chunk)
                 yield chunk
 
-    with _kept(engine, request.allowed):
-        own = take_in(engine, chunks(), transfer.image, transfer.reference, request.allowed, transfer.content)
+    if is_pack(transfer.reference):
+        packs.take_in(StateDirectory(request.state_directory), chunks(), transfer.reference)
+    else:
+        with _kept(engine, request.allowed):
+            own = take_in(engine, chunks(), transfer.image, transfer.reference, request.allowed, transfer.content)
     image = "" if own == transfer.image else own
     return ImagesAnswer(changed=True, bytes=count, seconds=round(time.monotonic() - began, 2), image=image)
 
@@ -149,20 +154,24 @@ def receive(engine: Engine, request: Receive) -> ImagesAnswer:
     """Get an image from another host, without a file in between.
 
     If this engine's store gives the image another id, which is then returned, its content has to be as requested.
-    Raises StreamError if the sender fails, and EngineError if it sends another image.
+    Raises StreamError if the sender fails, and EngineError or PackError if it sends something else.
     """
     began = time.monotonic()
     image, reference, content = request.transfer.image, request.transfer.reference, request.transfer.content
     count, own = 0, image
-    if engine.inspect_image(image) is None:
+    state = StateDirectory(request.state_directory) if is_pack(reference) else None
+    if (engine.inspect_image(image) is None) if state is None else not packs.has(state, reference):
         server = request.server
         incoming = Incoming(request.address, server.port, server.fingerprint, request.token, request.source)
         try:
-            own = take_in(engine, incoming, image, reference, [] if content else [image], content)
+            if state is not None:
+                packs.take_in(state, incoming, reference)
+            else:
+                own = take_in(engine, incoming, image, reference, [] if content else [image], content)
         finally:
             incoming.close()
         count = incoming.count
-    else:
+    elif state is None:
         _name(engine, image, reference)
     seconds, image = round(time.monotonic() - began, 2), "" if own == image else own
     return ImagesAnswer(changed=True, bytes=count, seconds=seconds, image=image)
@@ -247,15 +256,15 @@ def _tried(function: Callable[..., object], *arguments: str) -> list[str]:
     return []
 
 
-def serve(engine: Engine, image: str, *, address: str, ports: tuple[int, int], token: str) -> ImagesAnswer:
-    """Start a server for one transfer of *image*.
+def serve(engine: Engine, request: Serve) -> ImagesAnswer:
+    """Start a server for one transfer.
 
-    Raises EngineError if this host does not have the image, and StreamError if it cannot listen.
+    Raises EngineError or PackError if this host does not have what it is to send, and StreamError if it cannot listen.
     """
-    if engine.inspect_image(image) is None:
-        raise EngineError(f"This host does not have the image {image[:19]} any more.")
+    chunks = _source(engine, request)
+    address, ports = request.address, request.ports
     try:
-        listener = listen(address, *ports)
+        listener = listen(address, ports[0], ports[1])
     except StreamError as error:
         raise StreamError(
             f"{error} Other programs use every port of cluster_compute_image_ports ({ports[0]}-{ports[1]}), or "
@@ -263,13 +272,21 @@ def serve(engine: Engine, image: str, *, address: str, ports: tuple[int, int], t
         ) from None
     port = int(listener.getsockname()[1])
     context, fingerprint = identity()
-
-    def chunks() -> Iterator[bytes]:
-        # The sending process connects to the engine, because two processes cannot share a connection.
-        return Engine.connect(timeout=STALL).save_image(image)
-
-    server = serve_in_background(listener, context, token, chunks)
+    server = serve_in_background(listener, context, request.token, chunks)
     return ImagesAnswer(changed=False, port=port, fingerprint=fingerprint, server=server)
+
+
+def _source(engine: Engine, request: Serve) -> Callable[[], Iterator[bytes]]:
+    """Return what opens, in the sending process, the archive that is sent."""
+    image, reference = request.transfer.image, request.transfer.reference
+    if is_pack(reference):
+        state = StateDirectory(request.state_directory)
+        packs.opened(state, reference).close()
+        return lambda: packs.chunks_of(packs.opened(state, reference))
+    if engine.inspect_image(image) is None:
+        raise EngineError(f"This host does not have the image {image[:19]} any more.")
+    # The sending process connects to the engine, because two processes cannot share a connection.
+    return lambda: Engine.connect(timeout=STALL).save_image(image)
 
 
 def end(servers: Iterable[Mapping[str, int]]) -> int:

@@ -15,6 +15,7 @@ from ..adapters.engine import Engine
 from ..adapters.state import StateDirectory
 from ..adapters.suspicion import SuspicionFile
 from ..core.values.errors import SessionError, hangs, message_of
+from . import packs
 from .disk import enforce_limits
 from .durations import keep_time
 from .journal import say
@@ -45,7 +46,8 @@ def look(state: StateDirectory) -> int:
         return 1
     figures = (partial(_write_figures, state), "Figures for the site's monitoring could not be written")
     cards = (partial(_write_cards, state), "Which session has which card could not be written")
-    works = [figures, cards]  # without an engine nothing runs, and others report this
+    parts = (partial(_prune_packs, state), "Working directories that no session has could not be removed")
+    works = [figures, cards, parts]  # without an engine nothing runs, and others report this
     with suppress(SessionError):
         engine = Engine.connect()
         # Names after disks, because tenants can keep the timer busy with them. GPUs last, because their tool may hang.
@@ -55,6 +57,7 @@ def look(state: StateDirectory) -> int:
             figures,
             (partial(_look_at_disks, engine, state), "How much replicas write is not known"),
             (partial(keep_names, engine, state), "Names in replicas could not be checked"),
+            parts,
             cards,
         ]
     failed = False
@@ -77,6 +80,10 @@ def _count_use(state: StateDirectory) -> Report:
 def _keep_time(engine: Engine, state: StateDirectory) -> Report:
     done, problems, warnings = keep_time(engine, state)
     return [*done, *warnings], problems
+
+
+def _prune_packs(state: StateDirectory) -> Report:
+    return [f"remove part of a working directory {name}" for name in packs.prune(state)], []
 
 
 def _write_figures(state: StateDirectory) -> Report:

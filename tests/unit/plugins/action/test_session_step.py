@@ -100,7 +100,10 @@ def test_an_archive_that_a_host_does_not_take_is_given_up(monkeypatch: pytest.Mo
     monkeypatch.setattr(C, "ANSIBLE_HOME", str(tmp_path))
     module: Any = object.__new__(action.ImagesCall)
     module._task = SimpleNamespace(
-        args={"state": "loaded", "archive": str(archive)}, check_mode=False, delegate_to=None, action="session_images"
+        args={"state": "loaded", "archive": str(archive), "transfer": {"reference": "train:1"}},
+        check_mode=False,
+        delegate_to=None,
+        action="session_images",
     )
     module._templar = SimpleNamespace(template=lambda value: value)
     shell = SimpleNamespace(tmpdir="/tmp/x", join_path=lambda *parts: "/".join(parts))

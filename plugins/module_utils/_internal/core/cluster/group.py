@@ -69,6 +69,7 @@ SITE_VARIABLES = (
     "cluster_compute_topology_keys",
     "cluster_compute_ssh_ports",
     "cluster_compute_image_ports",
+    "cluster_compute_workdir_size",
     "cluster_compute_root_users",
     LIMITS,
     FAIR_SHARE,

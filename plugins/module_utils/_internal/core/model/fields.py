@@ -59,6 +59,7 @@ from .read_fields import (
 )
 from .read_mounts import parse_mounts, parse_ports
 from .record import DEFAULT_GROUP
+from .workdir import parse_workdir, show_workdir
 
 PREFIX = "session_"
 """Prefix of the names of all variables of a launch."""
@@ -280,6 +281,14 @@ FIELDS = (
         "The controller's own engine gives the image to hosts that lack it, see "
         "[Images](images.md#how-hosts-get-an-image).",
         otherwise="a registry or other hosts",
+        optional=True,
+    ),
+    Field(
+        "workdir",
+        "path",
+        "Folder of the controller that each replica gets as `/work`, see [Your code](request.md#your-code).",
+        parse_workdir,
+        show=show_workdir,
         optional=True,
     ),
     _choice(

@@ -150,9 +150,10 @@ class Decision:
     status: SCHEDULED if it has a place, else why not. lease_owner: this run, in what hosts hold. reachable: hosts with
     facts. name_hosts: those among them that know who has the name. fresh: whether nothing of it runs. replaces: whether
     it takes the place of another session. hosts: of the new replicas. fetches: those without an image that they need.
-    images: of `rules.images.Need`. archive: ids, contents, names that the controller has. claims: by host. change: of a
-    running session. name_claim: what name hosts hold. launchers, changing: runs at work on this name, by host.
-    grows_later: whether it runs and waits to grow. record: with its plan. pending: if it waits. report: for people.
+    images: of `rules.images.Need`. archive: ids, contents, names that the controller has. brings: packs that no host
+    has. claims: by host. change: of a running session. name_claim: what name hosts hold. launchers, changing: runs at
+    work on this name, by host. grows_later: whether it runs and waits to grow. record: with its plan. pending: if it
+    waits. report: for people.
     """
 
     status: str = ""
@@ -166,6 +167,7 @@ class Decision:
     fetches: list[str] = field(default_factory=list)
     images: list[Plain] = field(default_factory=list)
     archive: list[str] = field(default_factory=list)
+    brings: list[str] = field(default_factory=list)
     claims: dict[str, HostClaim] = field(default_factory=dict)
     change: Optional[ChangeState] = None
     name_claim: Optional[Claim] = None
@@ -191,16 +193,16 @@ class LaunchState(VerbState, Decision):
     asked; attempts: how often it plans; from_queue, regenerate_keys, hands_on; wait_until: by the
     controller's clock.
 
-    As far as it is: attempt, rounds: how often it has planned and waited. asked_again: the attempt in which a host was
-    asked again. wave, begun_roles: which roles were started. done: by host what was made. replicas: those that run.
-    sick: by host why plans leave it out. silent: hosts that did not answer once. silent_registries: by host. alone:
-    sessions that no other host knows. named: id under which the name is held. cleaned_up, peers_heard: whether that was
-    done. promised: the status that was handed on in a workflow. again: whether it plans again after what it undoes.
-    refused, failures, folder_failures, unremoved: reasons for people. awaited, awaited_since, awaited_until: other
-    runs. waits: the record with which it waits. since: when a step with images began. images_so_far, loaded, served,
-    missing, completed: of the distribution of images. failed_record: what is kept of a session that failed.
-    after_removal: the step that follows one. displaced, avoid, given_up, before_loss, restores, changes: of
-    `planning.planner.Wish`.
+    As far as it is: attempt, rounds: how often it has planned and waited. bring_tries: hosts that could not take a
+    working directory. asked_again: the attempt in which a host was asked again. wave, begun_roles: which roles were
+    started. done: by host what was made. replicas: those that run. sick: by host why plans leave it out. silent: hosts
+    that did not answer once. silent_registries: by host. alone: sessions that no other host knows. named: id under
+    which the name is held. cleaned_up, peers_heard: whether that was done. promised: the status that was handed on in a
+    workflow. again: whether it plans again after what it undoes. refused, failures, folder_failures, unremoved: reasons
+    for people. awaited, awaited_since, awaited_until: other runs. waits: the record with which it waits. since: when a
+    step with images began. images_so_far, loaded, served, missing, completed: of the distribution of images.
+    failed_record: what is kept of a session that failed. after_removal: the step that follows one. displaced, avoid,
+    given_up, before_loss, restores, changes: of `planning.planner.Wish`.
 
     From the group's facts: losses, unreachable_hosts, recorded, looked, host_names, signatures, image_facts,
     stub_hosts, kept_out, statuses, public_keys. warnings: for people.
@@ -225,6 +227,7 @@ class LaunchState(VerbState, Decision):
 
     attempt: int = 0
     rounds: int = 0
+    bring_tries: int = 0
     asked_again: int = 0
     wave: int = 0
     begun_roles: list[str] = field(default_factory=list)

@@ -126,7 +126,8 @@ class Replica:
     disk_size: bytes that it may write outside them, None for no limit but the host's disk.
     entrypoint: in place of the image's, None for the image's own. own_init: whether its own program is the first
     process, without the engine's init. user: a name in the image or uid:gid, directory: the working directory, None
-    for those of the image. groups: names or numbers on the host.
+    for those of the image. groups: names or numbers on the host. packs: references of what it has of
+    the session's working directory.
     """
 
     name: str
@@ -155,14 +156,15 @@ class Replica:
     user: Optional[str] = field(default=None, metadata=OPTIONAL)
     groups: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     directory: Optional[str] = field(default=None, metadata=OPTIONAL)
+    packs: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
 
 
 @dataclass
 class Plan:
     """The plan of one session. network: None for a single replica. ssh_port: where its owner logs in, on main1's host.
 
-    request: its plain form. images: by reference. fenced: underlay addresses of lost hosts whose replicas were given to
-    others; the session accepts nothing from them any more.
+    request: its plain form. images: by reference, packs among them. fenced: underlay addresses of lost hosts whose
+    replicas were given to others; the session accepts nothing from them any more.
     """
 
     schema: int

@@ -24,6 +24,7 @@ from ..values.errors import InvalidInput
 from ..values.failure import RESTART
 from ..values.image_names import MISSING
 from ..values.parse import HIDDEN, Reader, closest, format_span, is_given, parse_integer
+from ..values.paths import is_below
 from ..values.ports import EVERY_ADDRESS, ports_collide
 from ..values.resources import Resources, format_cpus
 from ..values.start_order import MAXIMUM_WAVES, start_waves
@@ -46,6 +47,7 @@ from .fields import (
     Field,
 )
 from .mounts import Mount, Port
+from .workdir import WORK, Workdir
 
 MAIN = "main"
 
@@ -119,8 +121,8 @@ class Request:
     roles: main first, then in the order given. mode: the requested mode, not the effective one. hosts: the only hosts
     allowed, if any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive, image_from: how
     hosts get images; they are not part of the session. max_size: how far it may grow while it runs. on_host_loss: one
-    of HOST_LOSS. max_duration, max_idle, end_warning: seconds, None for no limit and no warning. Lists whose order
-    means nothing (mounts, ports, hosts, keys) are sorted.
+    of HOST_LOSS. max_duration, max_idle, end_warning: seconds, None for no limit and no warning. workdir: what it takes
+    along from the controller. Lists whose order means nothing (mounts, ports, hosts, keys) are sorted.
     """
 
     fields: ClassVar[tuple[Field, ...]] = FIELDS
@@ -149,6 +151,7 @@ class Request:
     max_idle: int | None = None
     end_warning: int | None = None
     on_host_loss: str = WAIT
+    workdir: Workdir | None = None
     image_pull: str = dataclasses.field(default=MISSING, compare=False)
     image_archive: str | None = dataclasses.field(default=None, compare=False)
     image_from: str | None = dataclasses.field(default=None, compare=False)
@@ -157,6 +160,15 @@ class Request:
     def size(self) -> int:
         """Number of replicas of the whole session."""
         return sum(role.replicas for role in self.roles)
+
+    @property
+    def packs(self) -> tuple[str, ...]:
+        """References of the parts of the working directory that it takes along."""
+        return () if self.workdir is None else self.workdir.packs
+
+    def directory_of(self, role: Role) -> str | None:
+        """Return the working directory of the replicas of a role, None for the image's."""
+        return WORK if role.directory is None and self.workdir is not None else role.directory
 
     def may_use(self, host: str) -> bool:
         """Tell whether the session may have replicas on *host*, as far as the user names hosts."""
@@ -264,7 +276,7 @@ OTHER_TOOLS = {
     **dict.fromkeys(("gpu", "gpus", "gres"), "accelerators"),
     **dict.fromkeys(("args", "cmd"), "command"),
     **dict.fromkeys(("cpu", "cpus_per_task", "vcpus"), "cpus"),
-    **dict.fromkeys(("workdir", "working_dir", "chdir"), "directory"),
+    **dict.fromkeys(("working_dir", "chdir"), "directory"),
     **dict.fromkeys(("environment", "envs"), "env"),
     "exclude": "excluded_hosts",
     "nodelist": "hosts",
@@ -370,8 +382,17 @@ def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str,
         if not ends or values["end_warning"] >= min(ends):
             message = "It must be shorter than session_max_duration and session_max_idle, of which it needs one."
             reader.add("session_end_warning", format_span(values["end_warning"]), message)
+    if values["workdir"] is not None:
+        _check_workdir(reader, values["mounts"])
     if values["ssh_port"] is not None:
         _check_ssh_port(reader, values["ssh_port"], values["ports"], has["authorized_keys"])
+
+
+def _check_workdir(reader: Reader, mounts: Iterable[Mount]) -> None:
+    for mount in mounts:
+        if is_below(mount.target, WORK) or is_below(WORK, mount.target):
+            message = f"Replicas have session_workdir at {WORK}. Mount it elsewhere, or leave one of them out."
+            reader.add("session_mounts", mount.target, message)
 
 
 def _check_ssh_port(reader: Reader, port: int, others: Iterable[Port], has_keys: bool) -> None:

@@ -23,7 +23,7 @@ from ..rules.access import ADMIN, Asker
 from ..rules.build import images_of
 from ..rules.capacity import allocatable_of, hosts_from_facts
 from ..rules.data import Inventory, inventory_for
-from ..rules.images import Archive, Need, needs_again
+from ..rules.images import Archive, Need, archive_of_packs, needs_again
 from ..rules.ledger import claims_of
 from ..rules.obstacles import unfit_hosts
 from ..rules.placement import Host
@@ -202,11 +202,14 @@ class Planner:
             check_users(self.request, roles, owner, self.asker, self.settings.root_users)
 
     def archived_images(self) -> Archive:
-        """Return the images that the controller gives, from an archive or its engine. Raises InvalidInput."""
-        if self.request.image_archive is None and self.request.image_from is None:
-            return {}
+        """Return what the controller gives: images from an archive or its engine, and packs. Raises InvalidInput.
+
+        The queue has no packs to give: the folder may have changed, or be on another controller.
+        """
         if self.archive is None:
-            self.archive = self.read_archive(self.request)
+            has_images = self.request.image_archive is not None or self.request.image_from is not None
+            packs = () if self.is_queued else self.request.packs
+            self.archive = {**(self.read_archive(self.request) if has_images else {}), **archive_of_packs(packs)}
         return self.archive
 
     def needs_again(self, plan: Plan) -> list[Need]:
@@ -281,6 +284,7 @@ class Planner:
             "fetches": [],
             "images": [],
             "archive": [],
+            "brings": [] if self.is_queued else [pack for pack in self.request.packs if not self._is_there(pack)],
             "claims": {},
             "change": None,
             "name_claim": None,
@@ -292,6 +296,10 @@ class Planner:
             "cleanup": None,
             **values,
         }
+
+    def _is_there(self, pack: str) -> bool:
+        """Tell whether a host can give a pack to others."""
+        return any(facts.images.get(pack) is not None for facts in self.facts.values())
 
     def _changing(self) -> dict[str, Lease]:
         """Return, by host, the reservations of runs that may still be changing a running session of this name."""

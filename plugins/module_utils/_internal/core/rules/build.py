@@ -164,10 +164,11 @@ def _tunnel_address(network: Network | None, node_rank: int) -> str | None:
 
 
 def images_of(entries: Iterable[Replica]) -> dict[str, list[str]]:
-    """Return for each image reference of a plan's replicas the hosts that run it, both in rank order."""
+    """Return for each image and pack of a plan's replicas the hosts that need it, both in rank order."""
     used: dict[str, dict[str, None]] = {}
     for entry in entries:
-        used.setdefault(entry.image, {})[entry.host] = None
+        for reference in (entry.image, *entry.packs):
+            used.setdefault(reference, {})[entry.host] = None
     return {reference: list(hosts) for reference, hosts in used.items()}
 
 
@@ -225,7 +226,8 @@ def entries_of(
                 own_init=not role.init,
                 user=role.user,
                 groups=role.groups,
-                directory=role.directory,
+                directory=request.directory_of(role),
+                packs=request.packs,
             )
         )
     return tuple(entries)

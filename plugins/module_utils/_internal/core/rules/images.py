@@ -27,7 +27,9 @@ from ..values.image_names import (
     NEVER,
     digest_of,
     full_name,
+    in_words,
     is_image_id,
+    is_pack,
     repository_of,
 )
 from ..values.parse import is_given
@@ -38,6 +40,8 @@ REGISTRIES = "cluster_compute_registries"
 CONTROLLER = "the controller"
 CLASSIC_STORE = "docker"
 """The engine's own image store, in which an image's id is the digest of its configuration."""
+ANY_PLATFORM = f"{CLASSIC_STORE}/"
+"""The platform of packs, which have their content's digest as their id everywhere."""
 MOST_TRIES = 3
 """Number of senders from which a host tries to get an image before it gives up."""
 
@@ -325,7 +329,7 @@ class Need:
 
     def why_not(self, host: str) -> str:
         """Return why *host* does not have the image in the end."""
-        return self.problems.get(host) or f"{self.reference}: {self._nowhere()}"
+        return self.problems.get(host) or f"{in_words(self.reference)}: {self._nowhere()}"
 
     def pinned(self) -> PinnedImage:
         """Return the image as the plan keeps it: the digest to pull it by, and its id on each host that runs it."""
@@ -334,6 +338,11 @@ class Need:
     # ---- rules ----------------------------------------------------------------------------------------------------
 
     def _nowhere(self) -> str:
+        if is_pack(self.reference):
+            return (
+                "No host of the group has this part of session_workdir any more. Launch the session again where its "
+                "folder is."
+            )
         if is_image_id(self.reference):
             return "No host of the group has it, and an image cannot be pulled by its id."
         if self.policy == NEVER:
@@ -408,6 +417,8 @@ def needs_of(
 
 
 def _need(reference: str, hosts: Sequence[str], facts: Facts, policy: str, archive: Archive) -> Need:
+    if is_pack(reference):
+        return _need_of_pack(reference, hosts, facts, archive)
     images = {host: host_facts.images.get(reference) for host, host_facts in facts.items()}
     need = Need(
         reference=reference,
@@ -429,6 +440,26 @@ def _need(reference: str, hosts: Sequence[str], facts: Facts, policy: str, archi
     else:
         _choose_by_name(need, images)
     return need
+
+
+def _need_of_pack(reference: str, hosts: Sequence[str], facts: Facts, archive: Archive) -> Need:
+    """Return how hosts get a pack, which is the same on each, whatever its machine and the store of its engine are."""
+    pack = str(digest_of(reference))
+    return Need(
+        reference=reference,
+        policy=NEVER,
+        hosts=list(hosts),
+        platforms=dict.fromkeys(facts, ANY_PLATFORM),
+        ids={ANY_PLATFORM: pack},
+        has={host: pack for host, host_facts in facts.items() if host_facts.images.get(reference) is not None},
+        archived=pack if reference in archive else "",
+        passing=list(hosts),  # a host that has it may be away for a moment
+    )
+
+
+def archive_of_packs(references: Iterable[str]) -> Archive:
+    """Return packs that the controller makes from its folder as what its archive has."""
+    return {reference: ArchivedImage(str(digest_of(reference)), "", {}, "session_workdir") for reference in references}
 
 
 def _check_machines(need: Need, images: Mapping[str, ImageFacts | None], facts: Facts) -> None:
@@ -543,6 +574,9 @@ def needs_again(
     """
     needs = []
     for reference, hosts in sorted(used.items()):
+        if is_pack(reference):
+            needs.append(_need_of_pack(reference, hosts, facts, archive or {}))
+            continue
         kept = pinned[reference]
         need = Need(
             reference=reference,

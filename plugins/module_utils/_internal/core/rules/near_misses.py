@@ -24,7 +24,7 @@ SITE = (
     *("labels", "lease_seconds", "limits", "login_address", "max_replicas", "memory", "mount_roots", "output_days"),
     *("output_sessions", "output_size", "registries", "reserved_cpus", "reserved_memory", "root_users", "shared_with"),
     *("ssh_ports", "state_directory", "subnet_pool", "topology_keys", "underlay_address", "vni_pool", "volume_drivers"),
-    *("vxlan_port",),
+    *("vxlan_port", "workdir_size"),
 )
 """Variables that a site sets, each without `SITE_PREFIX`."""
 HANDED_ON = ("event", "info_file", "info_query", "job", "own_job", "own_request", "progress", "session")

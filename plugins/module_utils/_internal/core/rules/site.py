@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ..model.read_fields import parse_users
 from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
-from ..values.parse import Reader, Readers, is_plain, parse_integer, split_list
+from ..values.parse import Reader, Readers, converted, is_plain, parse_integer, split_list
 from ..values.ports import SitePorts
+from ..values.resources import parse_memory
 from .addressing import ENCRYPTED_PORTS, SSH_PORTS, parse_port_pool, parse_ssh_ports, parse_subnet_pool, parse_vni_pool
 from .data import DRIVERS, ROOTS
 from .limits import DEFAULT_LIMITS, Limits
@@ -47,6 +49,7 @@ class Settings:
     limits: Limits = DEFAULT_LIMITS
     fair_share: FairShare = NO_SHARES
     image_ports: tuple[int, int] = (8480, 8489)
+    workdir_size: int = 256 * 1024**2
     root_users: tuple[str, ...] | None = None
 
     @classmethod
@@ -98,5 +101,6 @@ _READERS: Readers = {
     "limits": lambda _variable, value: Limits.from_variable(value),
     "fair_share": lambda _variable, value: FairShare.from_variable(value),
     "image_ports": _port_range,
+    "workdir_size": converted(partial(parse_memory, minimum=1024**2)),
     "root_users": parse_users,
 }

@@ -11,12 +11,26 @@ MISSING, ALWAYS, NEVER = "missing", "always", "never"
 PULL_POLICIES = (MISSING, ALWAYS, NEVER)
 DEFAULT_REGISTRY = "docker.io"
 
+PACK = "/work@"
+"""Beginning of the reference of a pack, a part of a working directory that goes to hosts by the way of images. The
+digest of its content follows, which is also its id on each host; no image has such a name."""
+
 _IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def is_image_id(text: object) -> bool:
     """Tell whether *text* is the id of an image."""
     return isinstance(text, str) and _IMAGE_ID.fullmatch(text) is not None
+
+
+def is_pack(reference: str) -> bool:
+    """Tell whether a reference is that of a pack."""
+    return reference.startswith(PACK)
+
+
+def in_words(reference: str) -> str:
+    """Return a reference for people: a pack with the first characters of its digest."""
+    return f"part {reference.rpartition(':')[2][:12]} of session_workdir" if is_pack(reference) else reference
 
 
 def registry_of(reference: str) -> str:

@@ -25,6 +25,7 @@
 | batch | main1's host starts the batch command | undo, or the end |
 | undo | hosts keep the outcome of a session from the queue, and remove what was made | remember, look, or the end |
 | keep | every host keeps the outcome of a session from the queue | look, or the end |
+| bring | one host gets the working directory of a session that is to wait | bring, queue, name, or the end |
 | name | name hosts hold the name of a session that is to wait | queue, name, release |
 | queue | every host keeps the request | wait, or the end |
 | wait | every host waits until another session frees capacity, and reports its facts | as after look, or look |
@@ -84,6 +85,7 @@ AFTER: dict[str, Callable[[Launch], LaunchState]] = {
     "batch": start.after_batch,
     "undo": undo.after_undo,
     "keep": undo.undone,
+    "bring": queue.after_bring,
     "name": queue.after_name,
     "queue": queue.after_queue,
     "wait": plan.after_wait,
@@ -104,7 +106,7 @@ def launch_request(
     return Wanted(
         session_name=request.name,
         resource_group=request.resource_group,
-        images=sorted({role.image for role in request.roles}),
+        images=sorted({*request.packs, *(role.image for role in request.roles)}),
         paths=sorted({mount.source for mount in request.mounts if mount.source is not None}),
         only_hosts=list(request.hosts),
         excluded_hosts=list(request.excluded_hosts),

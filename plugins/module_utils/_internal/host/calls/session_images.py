@@ -64,10 +64,7 @@ def _serving(request: Serve, check_mode: bool) -> ImagesAnswer:
     engine = _engine()
     if check_mode:
         return ImagesAnswer(changed=False, port=0, fingerprint="", server={"pid": 0, "start": 0})
-    first, last = request.ports
-    return images.serve(
-        engine, request.transfer.image, address=request.address, ports=(first, last), token=request.token
-    )
+    return images.serve(engine, request)
 
 
 def _received(request: Receive, check_mode: bool) -> ImagesAnswer:

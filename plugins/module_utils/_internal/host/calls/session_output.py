@@ -49,10 +49,12 @@ def _pruned(request: PruneOutput, check_mode: bool) -> OutputAnswer:
     """Remove output whose retention time is over, and leftovers."""
     # Only this call needs them.
     from ...adapters.engine import Engine, EngineError
-    from .. import engine_trial, image_notes
+    from .. import engine_trial, image_notes, packs
 
     state = StateDirectory(request.state_directory)
     removed = output.prune(state, request.days * 86400, request.sessions, check_mode)
+    if not check_mode:
+        packs.prune(state)
     left: list[str] = []
     with suppress(EngineError):  # the collection of facts reports a host without an engine
         engine = Engine.connect()

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ...adapters import engine as docker_engine
@@ -21,13 +21,14 @@ from ...adapters.engine_objects import Container
 from ...core.model.decode import encode
 from ...core.model.plan import Plan, Replica
 from ...core.model.record import PREPARING, PublicKeys
+from ...core.model.workdir import WORK
 from ...core.rules import accounts
 from ...core.values import failure, places
 from ...core.values.capabilities import DEFAULT_CAPABILITIES, format_memlock
 from ...core.values.errors import show
-from ...core.values.paths import is_below
+from ...core.values.paths import is_below, places_on
 from ...core.values.resources import PINNED, is_cdi_name, is_device_path, is_nvidia_uuid
-from .. import disk, labels
+from .. import disk, labels, packs
 from ..data import mount_requests
 from ..exit_status import read_failure
 from ..steps import Stage, Step
@@ -273,13 +274,14 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
     found = context.engine.require(container)
     name_interfaces(context, container, found.endpoints, replica)
     if not context.has_ssh:
-        if replica.user is not None and found.status == "created":
-            _add_account(context, container, replica, found.user)
+        if found.status == "created":
+            _make_ready(context, container, replica, found.user)
         _start_container(context, container, replica)
         return
     known: accounts.Accounts | None = None
     if found.status == "created":
         login = _add_account(context, container, replica, found.user)
+        _bring_workdir(context, container, replica, (login.uid, login.gid))
         uid, gid, known = login.uid, login.gid, login.known
     elif (owner := context.directory.read_owner(replica.name)) is not None:
         uid, gid = owner
@@ -298,6 +300,33 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
         # The later check of what runs reports a program that has already ended, with its exit code.
         if not _has_ended(context, container):
             raise
+
+
+def _bring_workdir(context: Context, container: str, replica: Replica, owner: tuple[int, int]) -> None:
+    """Put the working directory of the session into a container that was never started.
+
+    The engine writes as root, so a mount must not be in it, to which a link of the image can lead. Raises EngineError.
+    """
+    if not replica.packs:
+        return
+    link_at = cache(partial(context.engine.link_at, container))
+    for mount in replica.mounts:
+        place = places_on(mount.target, link_at)[-1]
+        if is_below(place, WORK) or is_below(WORK, place):
+            raise EngineError(
+                f"The image {replica.image} has links by which {show(mount.target)} of session_mounts is at "
+                f"{show(place)}, where session_workdir is put. Mount it elsewhere."
+            )
+    packs.unpack(context.engine, context.state, container, replica.packs, owner)
+
+
+def _make_ready(context: Context, container: str, replica: Replica, user: str) -> None:
+    """Give a container that was never started, and gets no SSH server, what it needs. user: of its image."""
+    if replica.user is not None:
+        _add_account(context, container, replica, user)
+    if replica.packs:
+        owner = image_user(context.engine.read_file(container, accounts.PASSWD), user)
+        _bring_workdir(context, container, replica, owner)
 
 
 def _add_account(context: Context, container: str, replica: Replica, user: str) -> Login:

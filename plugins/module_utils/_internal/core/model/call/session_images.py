@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import ClassVar, Optional
 
 from ...values.deferred import dataclass
-from .base import PATH, SECRET, Answer, Call
+from .base import PATH, SECRET, STATE_DIRECTORY, Answer, Call
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class WantedImage:
 
 @dataclass(frozen=True)
 class ImageTransfer:
-    """One image on its way from one host, or from the controller, to another.
+    """One image, or one pack of a working directory, on its way from one host, or from the controller, to another.
 
     image: its id on the sender. sender, receiver: for the controller. content: what it must contain if its id on the
     receiver is to be a different one.
@@ -81,6 +81,7 @@ class Load(Call):
     transfer: ImageTransfer
     archive: str = field(metadata=PATH)
     allowed: tuple[str, ...] = ()
+    state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class Serve(Call):
     address: str
     token: str = field(metadata=SECRET)
     ports: tuple[int, ...] = (8480, 8489)
+    state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class Receive(Call):
     server: ImageServer
     token: str = field(metadata=SECRET)
     source: Optional[str] = None
+    state_directory: str = field(default=STATE_DIRECTORY, metadata=PATH)
 
 
 @dataclass(frozen=True)

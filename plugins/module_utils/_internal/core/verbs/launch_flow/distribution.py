@@ -16,7 +16,7 @@ from ...model.launch_state import ImageProgress, LaunchState
 from ...rules.distribution import next_round, rounds_left
 from ...rules.images import CONTROLLER, Need
 from ...values.errors import InvalidInput, sentence
-from ...values.image_names import registry_of
+from ...values.image_names import in_words, registry_of
 
 BATCHES = 8
 """How many transfers a round has for each fork of Ansible: few rounds, and yet no server waits for long."""
@@ -130,20 +130,20 @@ class Distribution:
             return False
         need.arrived(receiver, sender, "", answer.image or "")
         if self.check_mode:
-            self.report.append(f"{receiver} would get {need.reference} from {sender}.")
+            self.report.append(f"{receiver} would get {in_words(need.reference)} from {sender}.")
         elif answer.bytes:
             amount = _amount(Moved(answer.bytes, answer.seconds or 0.0))
-            self.report.append(f"{receiver} got {need.reference} from {sender} ({amount}).")
+            self.report.append(f"{receiver} got {in_words(need.reference)} from {sender} ({amount}).")
         else:
-            self.report.append(f"{receiver} has {need.reference} already.")
+            self.report.append(f"{receiver} has {in_words(need.reference)} already.")
         return bool(answer.bytes) or self.check_mode
 
     def _why(self, transfer: ImageTransfer, source: ImagesAnswer, answer: ImagesAnswer) -> str:
         sender, receiver = transfer.sender, transfer.receiver
         if sender == CONTROLLER:
-            return f"{receiver} did not get {transfer.reference} from the controller: {answer.why_not}"
+            return f"{receiver} did not get {in_words(transfer.reference)} from the controller: {answer.why_not}"
         if source.port is None:
-            return f"{sender} cannot give {transfer.reference} to {receiver}: {source.why_not}"
+            return f"{sender} cannot give {in_words(transfer.reference)} to {receiver}: {source.why_not}"
         reason = (answer.msg or "it did not answer").strip()
         first, last = self.ports
         advice = ""
@@ -152,7 +152,7 @@ class Distribution:
                 f" Hosts give images to each other on the TCP ports {first}-{last} (cluster_compute_image_ports): "
                 "open them between the hosts."
             )
-        return f"{receiver} did not get {transfer.reference} from {sender}: {reason.rstrip('.')}.{advice}"
+        return f"{receiver} did not get {in_words(transfer.reference)} from {sender}: {reason.rstrip('.')}.{advice}"
 
     def _asks(self) -> dict[str, list[str]]:
         """Return by host the references that it asks a registry for."""

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from ...model.answers import ImagesAnswer, read_answers
-from ...model.calls import EndServing, ImageServer, Load, Pull, Receive, Resolve, Serve
+from ...model.calls import EndServing, ImageServer, ImageTransfer, Load, Pull, Receive, Resolve, Serve
 from ...model.decode import encode
 from ...model.facts import read_facts
 from ...model.launch_state import ImageProgress, LaunchState
 from ...model.record import PENDING, Record
 from ...rules.images import joined
 from ...rules.site import Settings
-from ...values.image_names import registry_of
+from ...values.image_names import is_pack, registry_of
 from ..verb import C
 from . import replacement, undo
 from .distribution import BATCHES, Distribution
@@ -57,8 +57,7 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Lau
         pulls = {host: Pull(tuple(wanted)) for host, wanted in found.pulls.items()}
         return _step(launch, "pull", f"Pull by digest, in parallel, {progress}", pulls)
     if found.loads:
-        archive, allowed = _source(state), tuple(state.archive)
-        loads = {host: Load(found.receives[host], archive, allowed) for host in found.loads}
+        loads = {host: Load(own, *source_of(state, own.reference)) for host, own in _given(found).items()}
         title = f"Bring the image from the controller to one host, {progress}"
         return _step(launch, "load", title, loads)
     if found.serves:
@@ -71,10 +70,20 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Lau
     return _follow(launch, found.missing, completed)
 
 
-def _source(state: LaunchState) -> str:
-    """Return the controller's archive of images, or its engine."""
+def _given(found: ImageProgress) -> dict[str, ImageTransfer]:
+    """Return by host what it gets from the controller."""
+    return {host: found.receives[host] for host in found.loads}
+
+
+def source_of(state: LaunchState, reference: str) -> tuple[str, tuple[str, ...]]:
+    """Return from what the controller gives an image or a pack: its archive, engine or folder.
+
+    The second value: what else may be in it. The action that carries the call out puts the place on the host there.
+    """
     request = state.request.request
-    return str(request.get("image_archive") or request.get("image_from"))
+    if is_pack(reference):
+        return str((request.get("workdir") or {}).get("path")), ()
+    return str(request.get("image_archive") or request.get("image_from")), tuple(state.archive)
 
 
 def _distributed(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> ImageProgress:
@@ -104,7 +113,7 @@ def _saying(came: Mapping[str, object]) -> str:
 
 def _step(launch: Launch, name: str, title: str, hosts: Mapping[str, C]) -> LaunchState:
     launch.state.since = launch.outside.now
-    return launch.step(name, title, [launch.call(hosts, ())])
+    return launch.step(name, title, [launch.call(hosts)])
 
 
 def _answers(results: Mapping[str, Mapping[str, Any]]) -> dict[str, ImagesAnswer]:
@@ -203,8 +212,9 @@ def _follow(launch: Launch, missing: Mapping[str, str], completed: Record | None
             return launch.over(PENDING, reasons)
         return undo.keep(launch, reasons, sick, waits_for)
     advice = "Launch it again later, correct session_image" if may_come else "Correct session_image"
+    what = "image or its working directory" if any(map(is_pack, _progress(launch).images)) else "image"
     return launch.fail(
-        "The session cannot be launched: its image cannot be had. Nothing was started. "
+        f"The session cannot be launched: its {what} cannot be had. Nothing was started. "
         f"{advice}, or give the image to a host of the group.",
         *reasons,
     )

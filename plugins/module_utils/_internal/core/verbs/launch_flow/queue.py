@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...model.calls import Watch
+from ...model.answers import ImagesAnswer, read_answers
+from ...model.calls import ImageTransfer, Load, Watch
 from ...model.claims import Claim
 from ...model.launch_state import LaunchState
 from ...model.record import PENDING
+from ...rules.images import CONTROLLER, MOST_TRIES
 from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
+from ...values.image_names import digest_of
 from . import claims
-from .launch import DECIDE, SAY, Launch, look_call, placed
+from .images import source_of
+from .launch import DECIDE, SAY, Launch, failures_of, look_call, placed
 
 
 def keep(launch: Launch, report: Sequence[str]) -> LaunchState:
@@ -27,13 +31,42 @@ def keep(launch: Launch, report: Sequence[str]) -> LaunchState:
         state.promised = PENDING
     pending = state.pending
     knows = [pending.id in ids for ids in state.recorded.values()]
-    if state.rounds and pending == state.waits and all(knows):
+    if state.rounds and pending == state.waits and all(knows) and not state.brings:
         return after_queue(launch)
     if not any(knows) and state.named != pending.id and not launch.outside.check_mode:
         return _name(launch)
+    if state.brings and not launch.outside.check_mode:
+        return _bring(launch)
     calls = launch.to_record(pending, state.lease_owner)
     title = "Keep the request on every host until there is room"
     return launch.step("queue", title, calls, DECIDE if _waits(launch) else SAY)
+
+
+def _bring(launch: Launch) -> LaunchState:
+    """Bring a pack to a host that will know the session: the run that launches it may not have the folder."""
+    state = launch.state
+    pack, host = state.brings[0], _homes(launch)[state.bring_tries]
+    transfer = ImageTransfer(pack, str(digest_of(pack)), CONTROLLER, host)
+    title = "Bring the working directory to one host, where it waits as well"
+    return launch.step("bring", title, [launch.call({host: Load(transfer, *source_of(state, pack))})])
+
+
+def _homes(launch: Launch) -> list[str]:
+    """Return the hosts that may keep the working directory of a session that waits."""
+    return list(dict.fromkeys([*launch.state.name_hosts, *launch.state.reachable]))[:MOST_TRIES]
+
+
+def after_bring(launch: Launch) -> LaunchState:
+    """Bring the next pack, or this one to another host if the first could not take it."""
+    state = launch.state
+    if failures := failures_of(read_answers(ImagesAnswer, launch.results), lambda answer: answer.bytes)[0]:
+        state.bring_tries += 1
+        if state.bring_tries >= len(_homes(launch)):
+            state.again, state.refused, state.bring_tries = False, failures, 0
+            return launch.step("release", "Roll back what was held", [claims.name_released(launch, state.name_hosts)])
+    else:
+        state.brings = state.brings[1:]
+    return keep(launch, state.report)
 
 
 def _name(launch: Launch) -> LaunchState:
@@ -91,7 +124,7 @@ def after_queue(launch: Launch) -> LaunchState:
         )
     # The steps of rounds include each other, one or two a round, and Ansible supports only some hundred nested
     # includes: the pauses between rounds grow, so that a hundred of them fill the whole time.
-    state.attempt, state.asked_again, state.sick = 0, 0, {}
+    state.attempt, state.asked_again, state.sick, state.bring_tries = 0, 0, {}, 0
     state.rounds, state.waits = state.rounds + 1, state.pending
     pause, seconds = request.wait_seconds * state.rounds / 5000, max(state.wait_until - now, 1)
     own = {

@@ -33,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     may_change_to,
     parse_request,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.workdir import WORK, Workdir
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.environment import (
     ADVICE_NAMES,
 )
@@ -99,6 +100,29 @@ def test_defaults():
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@laptop"
 OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFGmJ/gx/8z/eHNzAzghDtUKw9fasWzqtpwji3eUm1OG"
+
+
+def test_a_working_directory_is_known_by_its_content():
+    pack = "/work@sha256:" + "1" * 64
+    here, there, other = (
+        parse(workdir={"path": path, "packs": [name], "size": 5 * 1024**2})
+        for path, name in (("/here", pack), ("/there", pack), ("/here", "/work@sha256:" + "2" * 64))
+    )
+    assert (here == there, here == other, here.packs) == (True, False, (pack,))
+    assert Request.from_dict(here.to_dict()).workdir == here.workdir
+    assert parse(workdir=" code ").workdir == Workdir("code")
+    assert "path='code'" in repr(parse(workdir=" code ").workdir)
+    changes = diff_requests(here, other)
+    assert changes == [("workdir", "5.0 MiB, 111111111111", "5.0 MiB, 222222222222")]
+    assert diff_requests(here, there) == []
+    assert diff_requests(here, parse())[0][2] == "-"
+
+
+@pytest.mark.parametrize("target", [WORK, f"{WORK}/data", f"{WORK}/"])
+def test_nothing_is_mounted_where_the_working_directory_is(target):
+    found = problems(workdir=".", mounts=[f"/srv:{target}", "/srv:/workers"])
+    assert list(found) == ["session_mounts"]
+    assert "Replicas have session_workdir at /work." in found["session_mounts"]
 
 
 def test_the_login_of_the_owner():
@@ -389,6 +413,21 @@ BAD = (
     + [
         ("image_archive", value, "session_image_archive")
         for value in each("image.tar", "~/image.tar", "/a\nb", 5, ["/a"], True, "/" + "x" * 5000)
+    ]
+    + [
+        ("workdir", value, "session_workdir")
+        for value in each(
+            "a\nb",
+            5,
+            ["/a"],
+            True,
+            "/" + "x" * 5000,
+            {"path": "/a"},
+            {"path": "/a", "packs": ["busybox"], "size": 1},
+            {"path": "/a", "packs": ["/work@sha256:1"], "size": 1},
+            {"path": "/a", "packs": "/work@sha256:" + "1" * 64, "size": 1},
+            {"path": "/a", "packs": [], "size": -1},
+        )
     ]
     + [("restart_limit", value, "session_restart_limit") for value in each(-1, 1001, "never", True, 1.5)]
     + [
