@@ -17,7 +17,7 @@ from ...model.decode import encode
 from ...model.facts import read_facts
 from ...model.launch_state import ImageProgress, LaunchState
 from ...model.record import PENDING, Record
-from ...rules.images import joined
+from ...rules.images import Need, joined
 from ...rules.site import Settings
 from ...values.image_names import is_pack, registry_of
 from ..verb import C
@@ -212,12 +212,18 @@ def _follow(launch: Launch, missing: Mapping[str, str], completed: Record | None
             return launch.over(PENDING, reasons)
         return undo.keep(launch, reasons, sick, waits_for)
     advice = "Launch it again later, correct session_image" if may_come else "Correct session_image"
-    what = "image or its working directory" if any(map(is_pack, _progress(launch).images)) else "image"
+    if _lacks_packs_alone(_progress(launch)):
+        return launch.refuse(*reasons)
     return launch.fail(
-        f"The session cannot be launched: its {what} cannot be had. Nothing was started. "
+        "The session cannot be launched: its image cannot be had. Nothing was started. "
         f"{advice}, or give the image to a host of the group.",
         *reasons,
     )
+
+
+def _lacks_packs_alone(found: ImageProgress) -> bool:
+    needs = map(Need.from_dict, found.needs)
+    return all(is_pack(need.reference) for need in needs if need.lacking)
 
 
 def _is_known(launch: Launch, reasons: Sequence[str]) -> bool:

@@ -132,6 +132,17 @@ def test_the_queue_takes_it_from_hosts_and_never_from_the_controller() -> None:
     assert "load" not in {*run.steps, *lost.steps}
 
 
+def test_a_folder_that_cannot_be_sent_is_told_as_it_is() -> None:
+    run = launch_of(3).until("load")
+    why = "session_workdir is '/home/ada/code': It was changed while the session was launched."
+    for _pack in PACKS:
+        run.answer({host: {"failed": True, "msg": why} for host in hosts_of(run.state)})
+    run.until("")
+    assert run.state["failure"].startswith("The session cannot be launched")
+    assert why in run.state["failure"]
+    assert "session_image" not in run.state["failure"]
+
+
 def test_check_mode_brings_nothing() -> None:
     run = launch_of(9, hosts=3, check_mode=True).until("")
     assert "bring" not in run.steps
