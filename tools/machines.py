@@ -90,7 +90,7 @@ class Results:
             return
         ended = PASSED if report.passed else "failed"
         self.ended.add(ended)
-        file, _, name = report.nodeid.partition("::")
+        file, _colons, name = report.nodeid.partition("::")
         scenario = f"{file.removesuffix('.py').replace('/', '.')}::{name}"
         self.noted["scenarios"][scenario] = {"ended": ended, "date": datetime.date.today().isoformat()}
         self.path.write_text(json.dumps(self.noted, indent=2) + "\n", encoding="utf-8")

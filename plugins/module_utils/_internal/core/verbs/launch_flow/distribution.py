@@ -16,7 +16,7 @@ from ...model.launch_state import ImageProgress, LaunchState
 from ...rules.distribution import next_round, rounds_left
 from ...rules.images import CONTROLLER, Need
 from ...values.errors import InvalidInput, sentence
-from ...values.image_names import in_words, registry_of
+from ...values.image_names import in_words, is_pack, registry_of
 
 BATCHES = 8
 """How many transfers a round has for each fork of Ansible: few rounds, and yet no server waits for long."""
@@ -207,6 +207,17 @@ class Distribution:
             passing=[host for host, needs in lacks.items() if all(host in need.passing for need in needs)],
             images={need.reference: encode(need.pinned()) for need in self.needs},
         )
+
+
+def source_of(state: LaunchState, reference: str) -> tuple[str, tuple[str, ...]]:
+    """Return from what the controller gives an image or a pack: its archive, engine or folder.
+
+    The second value: what else may be in it. The action that carries the call out puts the place on the host there.
+    """
+    request = state.request.request
+    if is_pack(reference):
+        return str((request.get("workdir") or {}).get("path")), ()
+    return str(request.get("image_archive") or request.get("image_from")), tuple(state.archive)
 
 
 def _why_not(host: str, needs: Sequence[Need]) -> str:

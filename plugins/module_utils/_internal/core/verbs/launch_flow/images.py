@@ -22,7 +22,7 @@ from ...rules.site import Settings
 from ...values.image_names import is_pack, registry_of
 from ..verb import C
 from . import replacement, undo
-from .distribution import BATCHES, Distribution
+from .distribution import BATCHES, Distribution, source_of
 from .launch import Launch
 
 IMAGE_AWAY = "Its image could not be had"
@@ -73,17 +73,6 @@ def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> Lau
 def _given(found: ImageProgress) -> dict[str, ImageTransfer]:
     """Return by host what it gets from the controller."""
     return {host: found.receives[host] for host in found.loads}
-
-
-def source_of(state: LaunchState, reference: str) -> tuple[str, tuple[str, ...]]:
-    """Return from what the controller gives an image or a pack: its archive, engine or folder.
-
-    The second value: what else may be in it. The action that carries the call out puts the place on the host there.
-    """
-    request = state.request.request
-    if is_pack(reference):
-        return str((request.get("workdir") or {}).get("path")), ()
-    return str(request.get("image_archive") or request.get("image_from")), tuple(state.archive)
 
 
 def _distributed(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> ImageProgress:

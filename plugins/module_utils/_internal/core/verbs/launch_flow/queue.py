@@ -17,7 +17,7 @@ from ...rules.images import CONTROLLER, MOST_TRIES
 from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
 from ...values.image_names import digest_of
 from . import claims
-from .images import source_of
+from .distribution import source_of
 from .launch import DECIDE, SAY, Launch, failures_of, look_call, placed
 
 
