@@ -69,12 +69,12 @@ def test(chosen: Sequence[str]) -> int:
     everything = [*sorted(str(found.relative_to(ROOT)) for found in ROOT.glob(OWN)), *OF_LABS]
     os.chdir(ROOT)
     os.environ["CLUSTER_COMPUTE_TEST_MACHINES"] = "1"
-    results = Results(path, noted)
+    results, codes = Results(path, noted), []
     for tests in chosen or everything:
         vm.reset(machines)
-        pytest.main(["-v", "--durations=0", "-o", "faulthandler_timeout=3600", tests], plugins=[results])
+        codes.append(pytest.main(["-v", "--durations=0", "-o", "faulthandler_timeout=3600", tests], plugins=[results]))
     subprocess.run([sys.executable, "tools/make_reference.py"], cwd=ROOT, check=True)
-    return int(results.ended != {PASSED})
+    return int(any(codes) or results.ended != {PASSED})
 
 
 class Results:

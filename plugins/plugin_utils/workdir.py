@@ -21,8 +21,9 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from ..module_utils._internal.core.model.workdir import WORK, Workdir
+from ..module_utils._internal.core.model.workdir import WORK, Workdir, in_mib
 from ..module_utils._internal.core.values.errors import InvalidInput, show
 from ..module_utils._internal.core.values.image_names import PACK, digest_of
 from ..module_utils._internal.core.values.paths import is_below
@@ -70,10 +71,10 @@ def read_workdir(path: str, most: int, within: str | None = None) -> tuple[Workd
         raise InvalidInput.single(
             VARIABLE,
             path,
-            f"It has {_amount(size)}, {_amount(largest.size)} of it in {show(largest.name)}, and {LIMIT} is "
-            f"{_amount(most)}. Name in .ccsignore what the session does not need, or mount a shared folder.",
+            f"It has {in_mib(size)}, {in_mib(largest.size)} of it in {show(largest.name)}, and {LIMIT} is "
+            f"{in_mib(most)}. Name in .ccsignore what the session does not need, or mount a shared folder.",
         )
-    packs = tuple(_reference(_digest(_archive(folder, part))) for part in _parts(entries))
+    packs = tuple(_reference_of(_archive(folder, part)) for part in _parts(entries))
     return Workdir(folder, packs, size), _warnings(folder, entries)
 
 
@@ -86,6 +87,8 @@ def write_pack(folder: str, reference: str, into: str) -> str:
     if not path.exists():
         for part in _parts(_entries(folder)):
             _write(into, _archive(folder, part))
+            if path.exists():
+                break
     if not path.exists():
         message = "It was changed while the session was launched. Launch again when nothing changes it any more."
         raise InvalidInput.single(VARIABLE, folder, message)
@@ -93,14 +96,11 @@ def write_pack(folder: str, reference: str, into: str) -> str:
 
 
 def _write(into: str, archive: Iterable[bytes]) -> None:
-    digest = hashlib.sha256()
     part = Path(into) / f"pack.{os.getpid()}"
     try:
         with open(part, "wb") as file:
-            for chunk in archive:
-                digest.update(chunk)
-                file.write(chunk)
-        os.replace(part, _place(into, _reference(digest.hexdigest())))
+            reference = _reference_of(archive, file)
+        os.replace(part, _place(into, reference))
     except OSError as error:
         message = f"It cannot be written to {into}: {error.strerror or error}."
         raise InvalidInput.single(VARIABLE, part.name, message) from None
@@ -112,19 +112,14 @@ def _place(into: str, reference: str) -> Path:
     return Path(into) / f"pack-{str(digest_of(reference)).partition(':')[2]}.tar"
 
 
-def _reference(digest: str) -> str:
-    return f"{PACK}sha256:{digest}"
-
-
-def _digest(archive: Iterable[bytes]) -> str:
+def _reference_of(archive: Iterable[bytes], file: IO[bytes] | None = None) -> str:
+    """Return the reference of a pack by its content, which is also written to *file* if one is given."""
     digest = hashlib.sha256()
     for chunk in archive:
         digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _amount(size: int) -> str:
-    return f"{size / 1024**2:.1f} MiB"
+        if file is not None:
+            file.write(chunk)
+    return f"{PACK}sha256:{digest.hexdigest()}"
 
 
 def _entries(folder: str) -> list[_Entry]:

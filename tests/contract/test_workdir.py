@@ -134,7 +134,7 @@ def test_another_host_gets_it_from_this_one(host: Host, code: dict[str, Any], tm
         given |= {"server": {key: server[key] for key in ("port", "fingerprint")}, "state_directory": str(other)}
         answer = host.call("session_images", state="received", **given)
         assert answer["bytes"] > 0
-        # What is there already is not asked for.
+        # A host does not ask for a part that it has.
         assert host.call("session_images", state="received", **given)["bytes"] == 0
     assert kept(other) == kept(host.state.root) == {pack.partition(":")[2] for pack in code["packs"]}
     images = host.call("host_info", images=code["packs"], state_directory=str(other))["host"]["images"]

@@ -748,10 +748,10 @@ class Engine:
                 member.size, member.mode = len(content), entry.mode
                 member.uid, member.gid = entry.uid, entry.gid
                 archive.addfile(member, io.BytesIO(content))
-        self.put_archive(container, "/", [stream.getvalue()])
+        self.put_archive(container, "/", stream.getvalue())
 
-    def put_archive(self, container: str, path: str, archive: Iterable[bytes]) -> None:
-        """Unpack a tar archive, which comes in pieces, at *path* of a container that need not run.
+    def put_archive(self, container: str, path: str, archive: bytes | Iterable[bytes]) -> None:
+        """Unpack a tar archive, as a whole or in pieces, at *path* of a container that need not run.
 
         What *archive* raises passes through.
         """

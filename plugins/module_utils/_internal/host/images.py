@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from ..adapters.engine import Engine, EngineError, ImageDenied
@@ -159,22 +159,31 @@ def receive(engine: Engine, request: Receive) -> ImagesAnswer:
     began = time.monotonic()
     image, reference, content = request.transfer.image, request.transfer.reference, request.transfer.content
     count, own = 0, image
-    state = StateDirectory(request.state_directory) if is_pack(reference) else None
-    if (engine.inspect_image(image) is None) if state is None else not packs.has(state, reference):
-        server = request.server
-        incoming = Incoming(request.address, server.port, server.fingerprint, request.token, request.source)
-        try:
-            if state is not None:
-                packs.take_in(state, incoming, reference)
-            else:
-                own = take_in(engine, incoming, image, reference, [] if content else [image], content)
-        finally:
-            incoming.close()
+    if is_pack(reference):
+        count = _receive_pack(request)
+    elif engine.inspect_image(image) is None:
+        with closing(_incoming(request)) as incoming:
+            own = take_in(engine, incoming, image, reference, [] if content else [image], content)
         count = incoming.count
-    elif state is None:
+    else:
         _name(engine, image, reference)
     seconds, image = round(time.monotonic() - began, 2), "" if own == image else own
     return ImagesAnswer(changed=True, bytes=count, seconds=seconds, image=image)
+
+
+def _incoming(request: Receive) -> Incoming:
+    server = request.server
+    return Incoming(request.address, server.port, server.fingerprint, request.token, request.source)
+
+
+def _receive_pack(request: Receive) -> int:
+    """Get a pack that this host does not have, and return the bytes that came."""
+    state, reference = StateDirectory(request.state_directory), request.transfer.reference
+    if packs.has(state, reference):
+        return 0
+    with closing(_incoming(request)) as incoming:
+        packs.take_in(state, incoming, reference)
+    return incoming.count
 
 
 def take_in(

@@ -100,10 +100,20 @@ def unpack(
 ) -> None:
     """Put packs into a container that was never started, where they belong to its user. Raises SessionError.
 
-    Their content was checked when they came. Doing it again changes nothing.
+    Their content was checked when they came; one that was damaged since is removed, so that the next launch brings it
+    again. Doing it again changes nothing.
     """
+    from tarfile import TarError
+
     for reference in references:
-        engine.put_archive(container, "/", _owned(opened(state, reference), *owner))
+        try:
+            engine.put_archive(container, "/", _owned(opened(state, reference), *owner))
+        except TarError as error:
+            _file(state, reference).unlink(missing_ok=True)
+            raise PackError(
+                f"A part of session_workdir was damaged on this host, and is removed ({error}). Launch the session "
+                "again, which brings it again."
+            ) from error
 
 
 def _owned(file: IO[bytes], uid: int, gid: int) -> Iterator[bytes]:

@@ -88,6 +88,25 @@ def test_small_defaults_beside_accelerators_are_warned_of() -> None:
     assert answer({**BASE, "session_roles": roles})["warnings"] == [shm.replace("main", "worker")]
 
 
+def test_a_working_directory_is_read_on_the_controller_within_what_the_site_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/train.py").write_text("x" * 3 * 1024**2, encoding="utf-8")
+    monkeypatch.chdir(tmp_path / "project")
+    request = {**BASE, "session_workdir": "."}
+    workdir = answer(request)["request"]["workdir"]
+    assert (workdir["path"], workdir["size"], len(workdir["packs"])) == (str(tmp_path / "project"), 3 * 1024**2, 1)
+    refused = answer({**request, "cluster_compute_workdir_size": "2m"})
+    assert "session_workdir is '.': It has 3.0 MiB" in refused["msg"]
+    forged = {"path": ".", "packs": ["/work@sha256:" + "1" * 64], "size": 0}
+    assert answer({**request, "session_workdir": forged})["request"]["workdir"] == workdir
+    job = {**request, "awx_job_id": 5, "awx_user_name": "ada"}
+    assert answer(job)["request"]["workdir"] == workdir
+    outside = {**job, "session_workdir": str(tmp_path)}
+    assert "A job of AWX can take along only folders of its project" in answer(outside)["msg"]
+
+
 def test_no_shell_saw_any_of_them() -> None:
     for request, _wanted in REQUESTS.values():
         answer({**BASE, **request})

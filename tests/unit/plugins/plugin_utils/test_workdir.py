@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What replicas get of a folder of the controller, and what the packs of it are called."""
+"""Replicas get the files of a folder of the controller, in packs that are named after their content."""
 
 from __future__ import annotations
 
@@ -171,6 +171,15 @@ def test_a_folder_that_changes_after_it_was_read_is_not_sent(tmp_path: Path) -> 
     (folder / "a").write_text("other")
     with pytest.raises(InvalidInput, match=r"It was changed while the session was launched"):
         write_pack(str(folder), pack, str(tmp_path))
+
+
+def test_packs_are_written_only_up_to_the_one_that_is_sent(tmp_path: Path) -> None:
+    folder = write(tmp_path / "code", train="1")
+    (folder / "data").write_bytes(b"x" * LARGE)
+    (tmp_path / "out").mkdir()
+    for number, pack in enumerate(read_workdir(str(folder), MOST)[0].packs, 1):
+        write_pack(str(folder), pack, str(tmp_path / "out"))
+        assert len(list((tmp_path / "out").iterdir())) == number
 
 
 def test_a_file_that_grows_while_it_is_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

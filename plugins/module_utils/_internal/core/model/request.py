@@ -24,10 +24,10 @@ from ..values.errors import InvalidInput
 from ..values.failure import RESTART
 from ..values.image_names import MISSING
 from ..values.parse import HIDDEN, Reader, closest, format_span, is_given, parse_integer
-from ..values.paths import is_below
 from ..values.ports import EVERY_ADDRESS, ports_collide
 from ..values.resources import Resources, format_cpus
 from ..values.start_order import MAXIMUM_WAVES, start_waves
+from . import workdir
 from .fields import (
     ALL,
     FIELDS,
@@ -390,7 +390,7 @@ def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str,
 
 def _check_workdir(reader: Reader, mounts: Iterable[Mount]) -> None:
     for mount in mounts:
-        if is_below(mount.target, WORK) or is_below(WORK, mount.target):
+        if workdir.meets(mount.target):
             message = f"Replicas have session_workdir at {WORK}. Mount it elsewhere, or leave one of them out."
             reader.add("session_mounts", mount.target, message)
 

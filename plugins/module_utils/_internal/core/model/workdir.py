@@ -14,6 +14,7 @@ from ..values.deferred import dataclass
 from ..values.errors import InvalidInput
 from ..values.image_names import digest_of, is_image_id, is_pack
 from ..values.parse import is_plain
+from ..values.paths import is_below
 
 WORK = "/work"
 """The path of the folder's files in each replica."""
@@ -55,9 +56,19 @@ def _is_named(pack: str) -> bool:
     return is_pack(pack) and is_image_id(digest_of(pack))
 
 
+def meets(path: str) -> bool:
+    """Tell whether a path of a replica is that of the working directory, in it, or above it."""
+    return is_below(path, WORK) or is_below(WORK, path)
+
+
+def in_mib(size: int) -> str:
+    """Return bytes in words, to a tenth of a MiB."""
+    return f"{size / 1024**2:.1f} MiB"
+
+
 def show_workdir(workdir: Workdir | None) -> str:
     """Return in words what a folder holds: its size, and what identifies its content; empty if there is none."""
     if workdir is None:
         return ""
     content = ", ".join(pack.partition(":")[2][:12] for pack in workdir.packs) or "not read"
-    return f"{workdir.size / 1024**2:.1f} MiB, {content}"
+    return f"{in_mib(workdir.size)}, {content}"

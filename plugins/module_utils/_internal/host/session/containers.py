@@ -18,10 +18,10 @@ from ...adapters import engine as docker_engine
 from ...adapters import engine_objects, selinux
 from ...adapters.engine import RUNTIME, Engine, EngineError, MountRequest
 from ...adapters.engine_objects import Container
+from ...core.model import workdir
 from ...core.model.decode import encode
 from ...core.model.plan import Plan, Replica
 from ...core.model.record import PREPARING, PublicKeys
-from ...core.model.workdir import WORK
 from ...core.rules import accounts
 from ...core.values import failure, places
 from ...core.values.capabilities import DEFAULT_CAPABILITIES, format_memlock
@@ -312,7 +312,7 @@ def _bring_workdir(context: Context, container: str, replica: Replica, owner: tu
     link_at = cache(partial(context.engine.link_at, container))
     for mount in replica.mounts:
         place = places_on(mount.target, link_at)[-1]
-        if is_below(place, WORK) or is_below(WORK, place):
+        if workdir.meets(place):
             raise EngineError(
                 f"The image {replica.image} has links by which {show(mount.target)} of session_mounts is at "
                 f"{show(place)}, where session_workdir is put. Mount it elsewhere."

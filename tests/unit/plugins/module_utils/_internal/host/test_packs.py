@@ -124,6 +124,19 @@ class Unpacked:
                 self.files[f"{path}{member.name}"] = (content, member.mode, member.uid, member.gid)
 
 
+def test_a_damaged_pack_is_removed_so_that_the_next_launch_brings_it_again(state: StateDirectory) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        member = tarfile.TarInfo(f"{WORK}/a")
+        member.size = 5000
+        archive.addfile(member, io.BytesIO(b"x" * 5000))
+    name = take_in(state, made.getvalue())
+    os.truncate(state.root / "packs" / file_of(name), 2000)
+    with pytest.raises(PackError, match=r"was damaged on this host, and is removed .* Launch the session again"):
+        packs.unpack(cast(Engine, Unpacked()), state, "c", [name], (0, 0))
+    assert not packs.has(state, name)
+
+
 def test_what_is_unpacked_belongs_to_the_user_of_the_replica(state: StateDirectory) -> None:
     made = io.BytesIO()
     long = f"{WORK}/" + "x" * 90 + "/" + "é" * 120

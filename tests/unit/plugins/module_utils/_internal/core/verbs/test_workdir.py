@@ -82,7 +82,7 @@ def test_what_hosts_have_already_is_not_sent() -> None:
     assert not {"load", "ask", "pull"} & {*run.steps}
 
 
-def test_a_host_with_another_store_and_machine_gives_it_as_well() -> None:
+def test_a_host_with_another_store_gives_it_as_well() -> None:
     run = launch_of(3, "h2")
     run.hosts["h2"]["engine"] |= {"image_store": "overlayfs"}
     run.until("serve")
