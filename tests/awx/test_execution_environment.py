@@ -85,6 +85,8 @@ def test_the_builder_finds_what_the_collection_needs(folder: Path) -> None:
     found = yaml.safe_load(run("ansible-builder", "introspect", str(site)))
     assert [line.split()[0] for line in found["python"]] == ["jmespath>=1.0", "netaddr>=1.0"]
     assert {tuple(line.split()[:2]) for line in found["system"]} == {
+        ("git", "[platform:dpkg]"),
+        ("git", "[platform:rpm]"),
         ("openssh-client", "[platform:dpkg]"),
         ("openssh-clients", "[platform:rpm]"),
     }
