@@ -138,6 +138,10 @@ bench: setup ## Time launches, placement, reservations, the SSH runtime and the 
 bench-scale: setup ## What one more host costs the controller: 100 and 1,000 names of an inventory
 	@python tests/benchmarks/bench_scale.py
 
+.PHONY: yardstick
+yardstick: setup ## Compare the placement of several roles with OR-tools, which is installed aside (4 min)
+	@tools/yardstick.sh
+
 .PHONY: bench-smoke
 bench-smoke: setup ## Run every benchmark once at its smallest, to see that it works; nothing where none has changed
 	@python tools/stamps.py benchmarks

@@ -47,6 +47,7 @@ from ..rules.endpoints import engine_without_rules, why_no_endpoint
 from ..rules.grants import check_plan
 from ..rules.images import needs_of
 from ..rules.obstacles import render_obstacles, unfit_hosts
+from ..rules.placement import doubts
 from ..rules.queue import QueueEntry, next_number, schedule_queue
 from ..rules.scope import VARIABLE as GROUP
 from ..rules.sizing import describe
@@ -402,6 +403,7 @@ def _new_plan(planner: Planner, waiting: Record | None, replaced: Record | None 
     record = waiting or new_record(session_id, owner, request.to_dict(), shared_with)
     if entry.placement is None:
         return _no_place(planner, entry, record, number, replaced is not None)
+    planner.problems += doubts(entry.placement)
     check_request_against_hosts(request, planner.facts, entry.placement, old, inventory)
     free = {host.name: host.free_devices for host in planner.hosts(True)}
     inputs = PlanInputs(planner.facts, planner.settings, free, inventory)

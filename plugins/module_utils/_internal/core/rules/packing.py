@@ -18,10 +18,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, combinations, islice, permutations
 from math import comb
+from operator import mul
 
 from ..values.deferred import dataclass
+from .prices import Prices, Vector
 
-SEARCH_WORK = 6_000_000
+SEARCH_WORK = 3_000_000
 """Work that the search for several shapes may do before it gives up proving: about a microsecond a unit."""
 COVER_WORK = 75_000
 """The same for each question whether some set of groups is enough."""
@@ -42,17 +44,25 @@ SUBSET_WORK = 1_000_000
 MAINS_TRIED = 16
 """Hosts tried for a main1 with a shape of its own, to leave the least behind."""
 
-Vector = tuple[int, ...]
+PRICE_ROUNDS = 100
+"""How often the prices of shapes change at most."""
+PRICED_HOSTS = 500
+"""So many hosts get prices in any case; more only if a quarter of them is needed."""
+
 Counts = dict[int, list[int]]
 """Replicas of each shape on each used host."""
 
 
 @dataclass(frozen=True)
 class Least:
-    """The least number of hosts, None if nothing fits. proven: it is certain. found: counts, if a search made them."""
+    """The least number of hosts, None if nothing fits.
+
+    proven: it is certain. bound: as many are needed in any case. found: counts, if a search made them.
+    """
 
     hosts: int | None
     proven: bool
+    bound: int = 0
     found: Counts | None = None
 
 
@@ -135,7 +145,7 @@ class Task:
         sums = [0, *accumulate(self.slots[i] for i in order)]
         if not self.beside_main:
             least = bisect_left(sums, self.need)
-            return Least(least if least < len(sums) else None, True)
+            return Least(least if least < len(sums) else None, True, least)
         low, high = 1, len(order)
         if not high or not self._with_main(order, sums, high):
             return Least(None, True)
@@ -145,7 +155,7 @@ class Task:
                 high = middle
             else:
                 low = middle + 1
-        return Least(low, True)
+        return Least(low, True, low)
 
     def _with_main(self, order: Sequence[int], sums: Sequence[int], k: int) -> bool:
         """Whether main1's host and its best k-1 companions take everything. order: most slots first; sums: of slots."""
@@ -678,12 +688,23 @@ def _classes(task: Task, ids: Iterable[int]) -> dict[Vector, list[int]]:
     return classes
 
 
+def _used(counts: Counts | None, otherwise: int) -> int:
+    """Return the number of hosts of counts."""
+    return otherwise if counts is None else len(counts)
+
+
+def _are_few(counts: Counts | None, least: int) -> bool:
+    """Tell whether counts are on no more hosts than are needed in any case."""
+    return counts is not None and len(counts) <= least
+
+
 class _Search:
     """Exact search for several shapes: fewest hosts by branch and bound, within a budget of work.
 
     Hosts of equal capacity form a class and are interchangeable. A host takes one of its *options*: the ways to fill it
-    to which no further replica can be added. Upper bounds on what r hosts can take, one for each resource and for
-    each shape, cut the search; states found hopeless are remembered.
+    to which no further replica can be added. Upper bounds on what r hosts can take cut the search; states found
+    hopeless are remembered. A bound weighs the shapes, and knows what a host of each class is worth at most by these
+    weights: by one resource, by one shape, or by the last `Prices`.
     """
 
     def __init__(self, task: Task, ids: Sequence[int], work: int) -> None:
@@ -703,7 +724,14 @@ class _Search:
         self.members = [members for capacity, members in ranked]
         self.class_of = {i: c for c, members in enumerate(self.members) for i in members}
         self.total_hosts = len(self.class_of)
+        self.bounds = [
+            *((tuple(shape[d] for shape in task.shapes), self._amounts(d)) for d in range(task.dimensions)),
+            *((self._only(s), self._slots(s)) for s in range(len(task.shapes))),
+        ]
+        """The weights of the shapes and the worths of the classes, for each bound."""
         self._sums: dict[tuple[int, int], list[int]] = {}
+        self._by_worth: list[list[Vector]] = []
+        """The options of each class, best first by the last prices; empty without prices."""
 
     def _spend(self, work: int) -> bool:
         """Take from the budget; False if it is used up."""
@@ -717,7 +745,9 @@ class _Search:
         least = self.lower_bound()
         if least is None:
             return Least(None, True)
-        best = self._greedy(self.total_hosts)
+        least, best = self._by_prices(least, self._greedy(self.total_hosts), self.total_hosts)
+        if least > self.total_hosts:
+            return Least(None, True)
         if best is None:
             best = self._descend(self.total_hosts, self.work // 2)
             if best is None:
@@ -725,17 +755,23 @@ class _Search:
         for k in range(least, len(best)):
             found = self._descend(k, self.work)
             if found is not None:
-                return Least(len(found), self.exhaustive or len(found) == least, found)
+                best = found
+                break
             if self.work <= 0:
                 break
-        return Least(len(best), self.exhaustive or len(best) == least, best)
+        proven = self.exhaustive or len(best) == least
+        return Least(len(best), proven, len(best) if proven else least, best)
 
     def cover(self, k: int) -> Counts | None:
         """Counts on at most k hosts; None if there are none, or if the work ran out (see `exhaustive`)."""
         if not self.capacities or self._hopeless(0, k, self.task.counts):
             return None
-        greedy = self._greedy(k)
-        return greedy if greedy is not None else self._descend(k, self.work)
+        found = self._greedy(k)
+        if found is None:
+            least, found = self._by_prices(k, None, k)
+            if least > k:
+                return None
+        return found if found is not None else self._descend(k, self.work)
 
     def lower_bound(self) -> int | None:
         """A number of hosts that is certainly not too large, None if even all of them are not enough."""
@@ -743,35 +779,40 @@ class _Search:
             return None
         return max(
             bisect_left(self._best_sums(0, bound), self._demand(self.task.counts, bound))
-            for bound in range(self._bounds())
+            for bound in range(len(self.bounds))
         )
 
-    # Bounds: one for each resource, then one for each shape.
+    # Bounds.
 
-    def _bounds(self) -> int:
-        return self.task.dimensions + len(self.task.shapes)
+    def _amounts(self, d: int) -> list[int]:
+        """Return what a host of each class has of one resource."""
+        return [capacity[d] for capacity in self.capacities]
+
+    def _slots(self, s: int) -> list[int]:
+        """Return how many replicas of one shape a host of each class takes."""
+        return [self.task.slots_of(capacity, s) for capacity in self.capacities]
+
+    def _only(self, s: int) -> Vector:
+        """Return weights by which one shape counts alone."""
+        return tuple(int(other == s) for other in range(len(self.task.shapes)))
 
     def _demand(self, need: Sequence[int], bound: int) -> int:
-        if bound < self.task.dimensions:
-            return sum(n * shape[bound] for n, shape in zip(need, self.task.shapes))
-        return need[bound - self.task.dimensions]
+        return sum(map(mul, self.bounds[bound][0], need))
 
     def _best_sums(self, c: int, bound: int) -> list[int]:
         """The most that 0, 1, 2, ... hosts of the classes from c on can give in terms of one bound."""
         key = (c, bound)
         if key not in self._sums:
-            shape = bound - self.task.dimensions
             worths: list[int] = []
-            for d in range(c, len(self.capacities)):
-                worth = self.capacities[d][bound] if shape < 0 else self.task.slots_of(self.capacities[d], shape)
-                worths.extend([worth] * len(self.members[d]))
+            for worth, members in zip(self.bounds[bound][1][c:], self.members[c:]):
+                worths.extend([worth] * len(members))
             worths.sort(reverse=True)
             self._spend(len(worths))
             self._sums[key] = [0, *accumulate(worths)]
         return self._sums[key]
 
     def _hopeless(self, c: int, hosts: int, need: Sequence[int]) -> bool:
-        for bound in range(self._bounds()):
+        for bound in range(len(self.bounds)):
             sums = self._best_sums(c, bound)
             if sums[min(hosts, len(sums) - 1)] < self._demand(need, bound):
                 return True
@@ -783,7 +824,7 @@ class _Search:
             self.task.options[self.capacities[c]] = self._find_options(self.capacities[c])
         found, complete = self.task.options[self.capacities[c]]
         self.exhaustive = self.exhaustive and complete
-        return found
+        return self._by_worth[c] if self._by_worth else found
 
     def _find_options(self, capacity: Vector) -> tuple[list[Vector], bool]:
         task = self.task
@@ -827,7 +868,7 @@ class _Search:
         for order in (by_policy, by_size, by_size[::-1]):
             for fill in fills:
                 best = self._fill_in_order(order, fill, k if best is None else len(best) - 1) or best
-        return self._fill_by_options(by_size, k if best is None else len(best) - 1) or best
+        return best
 
     def _fill_in_order(self, order: Sequence[int], fill: Sequence[int], limit: int) -> Counts | None:
         """Give each host as many as it takes of one shape after the other."""
@@ -854,35 +895,53 @@ class _Search:
                 capacity = _less(capacity, self.task.shapes[shape], number)
         return taken
 
-    def _fill_by_options(self, order: Sequence[int], limit: int) -> Counts | None:
-        """Give each host the option that covers most of what is still needed."""
-        need = self.task.counts
-        counts: Counts = {}
+    # Prices of shapes.
+
+    def _by_prices(self, least: int, best: Counts | None, limit: int) -> tuple[int, Counts | None]:
+        """Look for counts on fewer hosts by prices of shapes, with half of the budget.
+
+        least: as few hosts will do. best: the counts so far, on at most *limit* hosts. Returns both as they are known
+        then; the first is above *limit* if so many hosts are not enough. What follows searches by the last prices.
+        """
+        if _are_few(best, least):
+            return least, best
+        stop = self.work // 2
         before = self.exhaustive
-        budget = self.work // 4
-        for i in order:
-            start = self.work
-            options = self.options(self.class_of[i])
-            self._spend(len(options))
-            budget -= start - self.work
-            if budget <= 0 or len(counts) == limit or not options:
+        prices = self._first_prices(_used(best, limit))
+        is_certain = self.exhaustive and len(prices.options) == len(self.capacities)
+        while prices.rounds < PRICE_ROUNDS:
+            self._spend(prices.work)
+            if is_certain:
+                needed = prices.least()
+                least = max(least, limit + 1 if needed is None else needed)
+            if least > limit or _are_few(best, least) or self.work <= stop:
                 break
-            best = self._best_option(options, need)
-            if any(best):
-                counts[i] = best
-                need = tuple(n - t for n, t in zip(need, best))
-                if not any(need):
-                    return counts
+            best = self._filled(prices, _used(best, limit + 1) - 1) or best
+            prices.change(least)
+        if is_certain:
+            self.bounds.append((tuple(prices.values), prices.worths()))
+            self._by_worth = prices.sorted_options()
         if self.work > 0:
             self.exhaustive = before
-        return None
+        return least, best
 
-    def _best_option(self, options: Iterable[Vector], need: Sequence[int]) -> list[int]:
-        """Return what is needed of the option that covers most of it, scarce shapes weighing more."""
-        return max(
-            ([min(o, n) for o, n in zip(option, need)] for option in options),
-            key=lambda taken: sum(w * t for w, t in zip(self.weights, taken)),
-        )
+    def _first_prices(self, used: int) -> Prices:
+        """Return prices to begin with, for as many of the largest hosts as are sensible if *used* hosts are enough."""
+        stop = self.work * 3 // 4
+        options: list[Sequence[Vector]] = []
+        hosts: list[int] = []
+        for c, members in enumerate(self.members):
+            if options and (self.work <= stop or sum(hosts) >= max(PRICED_HOSTS, 4 * used)):
+                break
+            options.append(self.options(c))
+            hosts.append(len(members))
+        return Prices(options, hosts, self.task.counts, self.weights)
+
+    def _filled(self, prices: Prices, limit: int) -> Counts | None:
+        """Return counts on at most *limit* hosts by prices, the first hosts of each class; None if these take less."""
+        members = [iter(hosts) for hosts in self.members]
+        filled = prices.fill(limit)
+        return None if filled is None else {next(members[c]): list(taken) for c, taken in filled}
 
     # The search itself.
 

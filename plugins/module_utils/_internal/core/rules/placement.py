@@ -15,10 +15,10 @@ The rules, in order:
 
 Exactness: replicas that request the same form one *shape*, whatever their roles. For one shape, and for main1 with a
 shape of its own beside one other shape, feasibility and the number of hosts come from a closed form and are exact at
-any size. For more shapes a branch-and-bound search is exact too, within a budget of steps that does not depend on the
-machine; `Placement.proven` and `Shortfall.proven` report whether it ran to its end (packing many shapes is NP-hard, so
-there has to be a bound). The number of topology groups is exact if the combinations of groups are few, and also if the
-lower bound is met; `Placement.closest_proven` reports it.
+any size. For more shapes `prices` and a branch-and-bound search are exact too, within a budget of steps that does not
+depend on the machine; `Placement.proven` and `Shortfall.proven` report whether they came to an end (packing many shapes
+is NP-hard, so there has to be a bound). The number of topology groups is exact if the combinations of groups are few,
+and also if the lower bound is met, see `Placement.closest_proven`.
 
 Among the used hosts that have a replica of its shape, main1 goes to the host with most replicas (policy ``inventory``:
 to the first). The other replicas are assigned in rank order, main1's host first, then in inventory order, so that
@@ -37,7 +37,8 @@ from ..values.deferred import dataclass
 from ..values.errors import InvalidInput, Problem
 from ..values.parse import did_you_mean
 from ..values.resources import PINNED, Devices, Resources, format_cpus, format_memory
-from .packing import SEARCH_WORK, Chosen, Task, Vector
+from .packing import SEARCH_WORK, Chosen, Task
+from .prices import Vector
 
 CPUS = "cpus"
 MEMORY = "memory"
@@ -93,7 +94,7 @@ class Placement:
 
     mode: the effective mode. assignments: (replica, host) in rank order. hosts: the used hosts in inventory order.
     node_order: the used hosts with main1's first, the others in inventory order. groups: (topology key, number of
-    its groups used). proven: the number of hosts is known to be the least. closest_proven: so are the groups'.
+    its groups used). least_hosts: as many are needed in any case. closest_proven: so few groups are known to be needed.
     """
 
     mode: str
@@ -101,8 +102,13 @@ class Placement:
     hosts: tuple[str, ...]
     node_order: tuple[str, ...]
     groups: tuple[tuple[str, int], ...]
-    proven: bool
+    least_hosts: int
     closest_proven: bool
+
+    @property
+    def proven(self) -> bool:
+        """Whether the number of hosts is known to be the least."""
+        return len(self.hosts) == self.least_hosts
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,21 @@ class Shortfall:
     total: tuple[Missing, ...]
     when_idle: bool
     proven: bool
+
+
+def doubts(placement: Placement) -> list[str]:
+    """Return for people what the search for a place did not find out."""
+    used = len(placement.hosts)
+    if not placement.proven:
+        needed = "1 is" if placement.least_hosts == 1 else f"{placement.least_hosts} are"
+        return [
+            f"The replicas are on {used} hosts. At least {needed} needed; the search for a way with fewer than {used} "
+            "was given up."
+        ]
+    groups = [f"{key}: {number}" for key, number in placement.groups if number > 1]
+    if groups and not placement.closest_proven:
+        return [f"The search for {used} hosts that are closer to each other was given up ({', '.join(groups)})."]
+    return []
 
 
 def format_amount(resource: str, amount: int) -> str:
@@ -199,8 +220,8 @@ def _place(request: Request, candidates: Sequence[Host], topology_keys: Sequence
     task = numbers.task
     alone = task.one_host()
     if alone is not None:
-        chosen, proven = Chosen({alone: list(task.counts)}, True), True
-        return _placement(request, candidates, numbers, SINGLE_NODE, chosen, topology_keys, proven)
+        chosen = Chosen({alone: list(task.counts)}, True)
+        return _placement(request, candidates, numbers, SINGLE_NODE, chosen, topology_keys, 1)
     if request.mode == SINGLE_NODE:
         return _shortfall(request, candidates, numbers, True)
     ids = range(len(candidates))
@@ -208,7 +229,7 @@ def _place(request: Request, candidates: Sequence[Host], topology_keys: Sequence
     if least.hosts is None:
         return _shortfall(request, candidates, numbers, least.proven)
     chosen = task.solve(ids, least, _paths(candidates, topology_keys))
-    return _placement(request, candidates, numbers, MULTI_NODE, chosen, topology_keys, least.proven)
+    return _placement(request, candidates, numbers, MULTI_NODE, chosen, topology_keys, least.bound)
 
 
 def _candidates(request: Request, hosts: Sequence[Host], known_hosts: Iterable[str] | None) -> list[Host]:
@@ -370,7 +391,7 @@ def _placement(
     mode: str,
     chosen: Chosen,
     topology_keys: Sequence[str],
-    proven: bool,
+    least_hosts: int,
 ) -> Placement:
     counts = {i: list(chosen.counts[i]) for i in sorted(chosen.counts)}
     able = [i for i in counts if counts[i][0]]
@@ -384,7 +405,7 @@ def _placement(
         tuple(hosts[i].name for i in counts),
         tuple(hosts[i].name for i in node_order),
         tuple((key, len(set(path))) for key, path in zip(labelled, paths)),
-        proven,
+        least_hosts,
         chosen.closest_proven,
     )
 

@@ -53,6 +53,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     answer_to_queued,
     decide,
     run,
+    warnings_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.planning.planner import (
     Order,
@@ -67,6 +68,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     hosts_from_facts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.ledger import claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.packing import Task
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.share import Shares
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import (
@@ -556,3 +558,17 @@ def test_who_waits_keeps_the_priority_that_an_admin_gave() -> None:
     changed.recreate = True
     with pytest.raises(InvalidInput, match="session_priority is 8"):
         run(changed, cleaned_up=True)
+
+
+def test_a_launch_tells_where_fewer_hosts_were_not_ruled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search is made to find two hosts and to end before it knows that one is not enough."""
+    known = planner(request(size=2, cpus=2), h1=host(), h2=host(number=2))
+    assert run(known, cleaned_up=True)["status"] == "SCHEDULED"
+    assert known.problems == []
+    fewest = Task.fewest
+    monkeypatch.setattr(Task, "fewest", lambda *given: replace(fewest(*given), proven=False, bound=1))
+    unknown = planner(request(size=2, cpus=2), h1=host(), h2=host(number=2))
+    found = run(unknown, cleaned_up=True)
+    assert found["status"] == "SCHEDULED"
+    doubt = "The replicas are on 2 hosts. At least 1 is needed; the search for a way with fewer than 2 was given up."
+    assert doubt in warnings_of(found, unknown.group, unknown.problems)

@@ -1,20 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Placement against brute force on small cases, the two traps, bounds on time, and what is refused."""
+"""Placement against brute force on small cases, the two traps, large cases, and what is refused."""
 
 from __future__ import annotations
 
 import itertools
 import random
-import time
 from collections import Counter
 from dataclasses import replace
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import (
-    Request,
-    parse_request,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules import packing
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.placement import (
     Capacity,
@@ -26,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.values.resources import PINNED
+from ansible_collections.cluster_compute.session.tests.support.core.rules.requests import make_request
 from ansible_collections.cluster_compute.session.tests.support.plans import placed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,11 +32,6 @@ KEYS = ("zone", "rack")
 POLICIES = ("pack", "spread", "inventory")
 
 bounded = settings(max_examples=200, derandomize=True)
-
-
-def make_request(**given_values) -> Request:
-    values = {"name": "demo", "image": "debian:12", **given_values}
-    return parse_request({f"session_{key}": value for key, value in values.items()})
 
 
 def make_host(
@@ -568,6 +560,14 @@ def test_accelerators_are_counted_and_idle_ones_are_spared():
     assert isinstance(place(make_request(size=3, accelerators={"gpu": 1}), hosts), Shortfall)
 
 
+def test_idle_are_accelerators_that_nobody_asked_for_and_no_cpus():
+    """A host that leaves an unrequested accelerator idle comes last, however much else it has."""
+    fpga = make_host("fpga", 8, accelerators={"fpga": 1, "gpu": 1})
+    assert place(make_request(), [fpga, make_host("pinnable", 64, accelerators={PINNED: 64})]).hosts == ("pinnable",)
+    asked = make_request(accelerators={"gpu": 1})
+    assert place(asked, [fpga, make_host("gpus", 64, accelerators={"fpga": 0, "gpu": 8})]).hosts == ("gpus",)
+
+
 def test_fewest_zones_come_before_fewest_racks_and_both_before_policy():
     hosts = [
         make_host("a1", 2, zone="a", rack="1"),
@@ -649,25 +649,31 @@ def test_spread_evens_out_several_roles():
 # Bounds.
 
 
-@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(
-    "given_values",
+    ("given_values", "policy"),
     [
-        {"size": 4096, "cpus": 2},
-        {"roles": [{"name": "main", "cpus": 16, "memory": "64g"}, {"name": "sub", "replicas": 4095, "cpus": 2}]},
+        ({"size": 4096, "cpus": 2}, "pack"),
+        (
+            {"roles": [{"name": "main", "cpus": 16, "memory": "64g"}, {"name": "sub", "replicas": 4095, "cpus": 2}]},
+            "spread",
+        ),
     ],
     ids=["one-shape", "main-and-sub"],
 )
-def test_4096_replicas_on_10000_hosts_in_time(given_values, policy):
-    """The bound of the benchmark with room for a slow machine; make bench measures."""
+def test_4096_replicas_on_10000_hosts_look_at_each_host_at_most_twice(given_values, policy, monkeypatch):
+    """How long that takes is for make bench to measure."""
     source = random.Random(1)
     hosts = [
         make_host(f"h{i}", source.randint(1, 64), source.randint(1, 256), zone=f"z{i // 2500}", rack=f"r{i // 40}")
         for i in range(10_000)
     ]
-    begin = time.process_time()
+    looks: Counter[str] = Counter()
+    slots_of = packing.Task.slots_of
+    monkeypatch.setattr(
+        packing.Task, "slots_of", lambda self, *given: looks.update(["looks"]) or slots_of(self, *given)
+    )
     result = placed(make_request(policy=policy, **given_values), hosts, KEYS)
-    assert time.process_time() - begin < 3
+    assert 10_000 <= looks["looks"] <= 20_000
     assert len(result.assignments) == 4096
     assert result.proven
 
@@ -682,15 +688,13 @@ def test_no_number_of_hosts_is_called_proven_because_the_work_ran_out():
     assert {result.hosts for result in found if result.proven} == {4}
 
 
-def test_many_different_roles_end_in_time_and_say_what_is_proven():
+def test_many_different_roles_end_and_say_what_is_proven():
     """Bin packing with no slack: whatever the answer, it is bounded, sound, and honest."""
     source = random.Random(7)
     hosts = [make_host(f"h{i}", 100, 1000) for i in range(12)]
     roles = [{"name": "main", "cpus": 31}]
     roles += [{"name": f"r{i}x", "replicas": 2, "cpus": source.randint(20, 45)} for i in range(16)]
-    begin = time.process_time()
     result = place(make_request(roles=roles), hosts)
-    assert time.process_time() - begin < 20
     if isinstance(result, Placement):
         by_name = {host.name: host for host in hosts}
         cpus = {f"{role.name}{i}": role.resources.cpus for role in make_request(roles=roles).roles for i in (1, 2)}
@@ -700,16 +704,14 @@ def test_many_different_roles_end_in_time_and_say_what_is_proven():
         assert not result.proven
 
 
-def test_many_distinct_hosts_with_three_shapes_end_in_time():
+def test_many_distinct_hosts_with_three_shapes():
     source = random.Random(3)
     hosts = [
         make_host(f"h{i}", source.randint(1, 64), source.randint(1, 256), zone=f"z{i % 4}", rack=f"r{i // 40}")
         for i in range(3_000)
     ]
     roles = [{"name": "main", "cpus": 8}, {"name": "ps", "replicas": 5, "cpus": 3}, {"name": "w", "replicas": 1000}]
-    begin = time.process_time()
     result = placed(make_request(roles=roles), hosts, KEYS)
-    assert time.process_time() - begin < 20
     assert len(result.assignments) == 1006
 
 

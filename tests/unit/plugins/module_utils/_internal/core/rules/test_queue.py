@@ -186,7 +186,7 @@ def test_idle_hosts_and_hosts_with_less() -> None:
     other = make_host("h2", 2)
     assert (idle(host).free, idle(host).max_replicas) == (host.allocatable, 5)
     request = make_request(size=2, cpus=2, memory="2g", accelerators="gpu=1")
-    placement = Placement("single-node", (("main1", "h1"), ("sub1", "h1")), ("h1",), ("h1",), (), True, True)
+    placement = Placement("single-node", (("main1", "h1"), ("sub1", "h1")), ("h1",), ("h1",), (), 1, True)
     first, second = without([idle(host), other], request, placement)
     assert (first.free, first.max_replicas) == (Capacity(4000, 60 * GIB, (("gpu", 0),)), 3)
     assert (first.allocatable, second) == (host.allocatable, other)
