@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare a built collection with what it is meant to hold: all that git knows of it is in it, and nothing else."""
+"""Compare a built collection, or wheel, with what it is meant to hold: all that git knows of it, and nothing else."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Set
 from pathlib import Path
 
@@ -48,7 +49,8 @@ LAB = (
 )
 """How paths of the lab begin, which is for the tests and for a first try in a clone of the repository."""
 GENERATED = {"FILES.json", "MANIFEST.json"}
-"""Written by ansible-galaxy itself."""
+"""Written by ansible-galaxy itself. A wheel has galaxy.yml instead, which tells Ansible the version."""
+COLLECTION = "ansible_collections/cluster_compute/session/"
 
 
 def known_files() -> set[str]:
@@ -65,10 +67,14 @@ def mistakes(packed: Set[str], known: Set[str]) -> list[str]:
     return [
         *(
             f"The built collection holds {name}, which is not for users, or git does not know it: "
-            "see build_ignore in galaxy.yml, and HOLDS in tools/check_artifact.py."
+            "see build_ignore in galaxy.yml, the lists of the wheel in pyproject.toml, and HOLDS in "
+            "tools/check_artifact.py."
             for name in sorted(packed - wanted)
         ),
-        *(f"The built collection lacks {name}: see build_ignore in galaxy.yml." for name in sorted(wanted - packed)),
+        *(
+            f"The built collection lacks {name}: see build_ignore in galaxy.yml, and pyproject.toml."
+            for name in sorted(wanted - packed)
+        ),
         *(
             f"The built collection holds nothing of {name}: see HOLDS in tools/check_artifact.py."
             for name in HOLDS
@@ -78,14 +84,26 @@ def mistakes(packed: Set[str], known: Set[str]) -> list[str]:
 
 
 def main() -> int:
-    """Print what is wrong with the tarball named on the command line; return the number of mistakes, at most 1."""
-    with tarfile.open(sys.argv[1]) as tarball:
-        packed = {member.name for member in tarball.getmembers() if not member.isdir()} - GENERATED
-    found = mistakes(packed, known_files())
-    for mistake in found:
-        print(mistake)
-    print(f"{len(packed)} files in {Path(sys.argv[1]).name}")
-    return int(bool(found))
+    """Print what is wrong with the files named on the command line; return the number of mistakes, at most 1."""
+    known, wrong = known_files(), 0
+    for file in map(Path, sys.argv[1:]):
+        packed = _in_wheel(file) if file.suffix == ".whl" else _in_tarball(file)
+        for mistake in mistakes(packed, known):
+            wrong = 1
+            print(f"{file.name}: {mistake}")
+        print(f"{len(packed)} files in {file.name}")
+    return wrong
+
+
+def _in_tarball(file: Path) -> set[str]:
+    with tarfile.open(file) as tarball:
+        return {member.name for member in tarball.getmembers() if not member.isdir()} - GENERATED
+
+
+def _in_wheel(file: Path) -> set[str]:
+    with zipfile.ZipFile(file) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    return {name.removeprefix(COLLECTION) for name in names} - {"galaxy.yml"}
 
 
 if __name__ == "__main__":
