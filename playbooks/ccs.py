@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""ccs: launch, follow, enter and remove cluster compute sessions.
+"""ccs: launch, follow, enter and remove cluster compute sessions, and prepare their hosts.
 
 Each command is one run of a playbook of this folder; -v shows it. It keeps no state of its own.
 """
@@ -129,6 +129,8 @@ def parser() -> argparse.ArgumentParser:
     added = command("app", app, "open a notebook or another app in main1")
     added.add_argument("name")
     added.add_argument("app", help="jupyter, tensorboard, terminal, vscode, or one of the site's")
+    command("prepare", prepare, "install on the hosts what sessions need, or update it")
+    command("preflight", preflight, "check whether the hosts can run sessions")
     command("down", down, "remove sessions").add_argument("names", nargs="+", metavar="name")
     added = command("drain", drain, "give a host no new sessions")
     added.add_argument("host")
@@ -228,6 +230,16 @@ def app(given: argparse.Namespace) -> int:
 def down(given: argparse.Namespace) -> int:
     """Remove sessions; all are tried."""
     return max(play(given, "teardown_cluster", {"session_name": name}) for name in given.names)
+
+
+def prepare(given: argparse.Namespace) -> int:
+    """Prepare the hosts."""
+    return play(given, "prepare_hosts", {})
+
+
+def preflight(given: argparse.Namespace) -> int:
+    """Check the hosts."""
+    return play(given, "preflight", {})
 
 
 def drain(given: argparse.Namespace) -> int:

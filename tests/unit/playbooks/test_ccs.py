@@ -247,6 +247,8 @@ def test_each_command_is_a_playbook(site: Site) -> None:
         ["down", "a", "b"],
         ["drain", "h3", "new memory"],
         ["undrain", "h3"],
+        ["prepare", "-g", "gpus"],
+        ["preflight"],
     ):
         assert site.run(*words) == 0, words
     name = {"session_name": "a"}
@@ -263,6 +265,8 @@ def test_each_command_is_a_playbook(site: Site) -> None:
         ("teardown_cluster", {"session_name": "b"}, []),
         ("drain_hosts", {"drain_hosts": ["h3"], "drain_reason": "new memory"}, []),
         ("undrain_hosts", {"drain_hosts": ["h3"]}, []),
+        ("prepare_hosts", {"session_resource_group": "gpus"}, []),
+        ("preflight", {}, []),
     ]
     # The playbooks accept what they are given.
     for playbook, variables, _options in site.asked():
