@@ -30,6 +30,7 @@ WORKFLOW = f"{PREFIX}launch, run, collect, tear down"
 VERBS = {path.stem for path in (ROOT / "playbooks").glob("*.yml") if not path.stem.startswith(("lab_", "demo_"))}
 # The first is for hosts that leave, one by one, which a template for a group is not; the other is the workflow.
 VERBS -= {"unprepare_hosts", "run"}
+QUICK = "quick_launch"
 SITE: dict[str, Any] = {
     "awx_execution_environment_image": "registry.example.com/ee:1",
     "awx_credentials": ["key of the hosts"],
@@ -112,7 +113,7 @@ def configured(awx: Awx, apply: Apply) -> Awx:
 
 
 def test_there_is_a_template_for_each_verb(configured: Awx) -> None:
-    assert configured.names("job_templates") == {PREFIX + verb for verb in VERBS}
+    assert configured.names("job_templates") == {PREFIX + verb for verb in VERBS | {QUICK}}
     project = configured.named("projects", "Cluster compute")["id"]
     inventory = configured.named("inventories", "Cluster compute")["id"]
     environment = configured.named("execution_environments", "Cluster compute")["id"]
@@ -138,9 +139,23 @@ def test_surveys_hold_the_choices_and_the_defaults_of_the_site(configured: Awx) 
     assert questions["session_memory"]["default"] == "4g"
     assert questions["session_priority"]["max"] == 100, "what the site's limits allow"
     assert set(configured.survey(PREFIX + "teardown_cluster")) == {"session_name", "session_resource_group"}
-    # Two verbs have none, the workflow has one.
-    assert len(configured.surveys) == len(VERBS) - 2 + 1
+    # Two verbs have none, the workflow and the quick launch have one.
+    assert len(configured.surveys) == len(VERBS) - 2 + 2
     assert [check_survey(survey) for survey in configured.surveys.values()] == [[]] * len(configured.surveys)
+
+
+def test_a_launch_by_few_questions_has_what_the_site_says_for_the_others(configured: Awx) -> None:
+    template = configured.named("job_templates", PREFIX + QUICK)
+    assert template["playbook"] == "playbooks/launch_cluster.yml"
+    assert [*configured.survey(PREFIX + QUICK)] == [
+        "session_name",
+        "session_resource_group",
+        "session_image",
+        "session_size",
+        "session_accelerators",
+        "session_command",
+    ]
+    assert json.loads(template["extra_vars"]) == {"session_memory": "4g", "session_image": "train:1"}
 
 
 def test_the_workflow(configured: Awx) -> None:

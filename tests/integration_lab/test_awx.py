@@ -34,6 +34,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     DEMO,
     DIRECTORY,
     Replica,
+    clear,
     environment,
     listed_inventory,
     play,
@@ -76,6 +77,12 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "drain_hosts": {"drain_hosts": "n1", "drain_reason": "new memory"},
     "undrain_hosts": {"drain_hosts": "n1"},
     "job_result": {},
+    "quick_launch": {
+        "session_name": "quick",
+        "session_image": BUSYBOX,
+        "session_size": 1,
+        "session_command": "sleep 60",
+    },
 }
 """What users answer, by template; questions that are left out get their defaults."""
 OF_OWNERS = ("launch_cluster", "login", "teardown_cluster")
@@ -85,7 +92,7 @@ In the core are others as well (unit: test_job, test_logs).
 """
 APPS = {"page": {"command": ["python3", "-m", "http.server", "--bind", "127.0.0.1", "{port}"], "without_token": True}}
 """The apps of the site: the image has none of those that are known without it."""
-LATER = ("undrain_hosts", "check_pairs", "open_app", "close_app")
+LATER = ("undrain_hosts", "check_pairs", "open_app", "close_app", "quick_launch")
 """Templates whose jobs are run one after the other, when the others have ended."""
 
 
@@ -194,6 +201,7 @@ def awx() -> Iterator[Awx]:
         done = job("configure_awx", site, CONTROLLER_HOST=server.url, CONTROLLER_OAUTH_TOKEN=TOKEN)
         done.ok()
         yield server
+        clear("quick")
 
 
 def answered(awx: Awx, template: str, kind: str = "job_templates") -> dict[str, Any]:
@@ -263,7 +271,8 @@ def others(awx: Awx, artifacts: Mapping[str, Any]) -> dict[str, Job]:
     def run(verb: str) -> Job:
         check = ["--check"] if awx.named("job_templates", PREFIX + verb)["job_type"] == "check" else []
         site = {"session_apps": APPS} if verb.endswith("_app") else {}
-        return job(verb, {**answered(awx, verb), **artifacts, **site}, *check)
+        playbook = Path(awx.named("job_templates", PREFIX + verb)["playbook"]).stem
+        return job(playbook, {**answered(awx, verb), **artifacts, **site}, *check)
 
     # More of them at a time are more than the lab's hosts answer in time on a machine of two cores.
     with ThreadPoolExecutor(2) as pool:

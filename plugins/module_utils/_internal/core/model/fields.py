@@ -213,6 +213,10 @@ def _truth(name: str, meaning: str, **more: Any) -> Field:
     return Field(name, "true or false", meaning, parse_bool, default=False, **more)
 
 
+TRUTHS = ("false", "true")
+"""The choices of a question to which the answer is true or false."""
+
+
 def _span(name: str, meaning: str, otherwise: str, question: Question) -> Field:
     def parse(variable: str, value: Any) -> int:
         return parse_span(variable, value, LEAST_SPAN, LONGEST_SPAN)
@@ -498,6 +502,7 @@ FIELDS = (
         "What main1 runs once all replicas are ready; the session ends with it, see below.",
         parse_batch_command,
         show=lambda words: shlex.join(words or ()),
+        question=Question("Batch command", "Runs in main1 once all are ready; the session ends with it", lines=True),
     ),
     Field(
         "roles",
@@ -526,7 +531,12 @@ FIELDS = (
         default=0,
         question=Question("Priority", "The highest is launched first"),
     ),
-    _truth("wait", "Wait in the launch until there is capacity.", of=LAUNCH),
+    _truth(
+        "wait",
+        "Wait in the launch until there is capacity.",
+        of=LAUNCH,
+        question=Question("Wait for room", "Whether the job waits; otherwise only the session does, in the queue"),
+    ),
     _integer(
         "wait_seconds",
         1,
@@ -553,7 +563,12 @@ FIELDS = (
         empty=(),
         question=Question("Shared with", "Users who may change, enter and read it as well, such as ada,bob"),
     ),
-    _truth("recreate", "Replace a running or waiting session whose request has changed.", of=LAUNCH),
+    _truth(
+        "recreate",
+        "Replace a running or waiting session whose request has changed.",
+        of=LAUNCH,
+        question=Question("Replace", "Whether to replace the session if it runs with other answers"),
+    ),
     _truth("regenerate_keys", "Make new SSH keys for the whole session, and new keys of its tunnel.", of=LAUNCH),
     _choice(
         "on_host_loss",
@@ -679,8 +694,9 @@ def _survey_question(field: Field, question: Question) -> dict[str, Any]:
         made["min"], made["max"] = limits
     if field.bounds is not None:
         made["type"] = "integer"
-    if field.choices:
-        made["type"], made["choices"] = "multiplechoice", list(question.choices or field.choices)
+    choices = question.choices or field.choices or (TRUTHS if field.parse is parse_bool else ())
+    if choices:
+        made["type"], made["choices"] = "multiplechoice", list(choices)
     if default is not None:
         made["default"] = default if field.bounds is not None else _words(default)
     return made

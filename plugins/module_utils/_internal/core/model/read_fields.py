@@ -10,7 +10,7 @@ import shlex
 from typing import Any
 
 from ..values.errors import InvalidInput
-from ..values.parse import MAXIMUM_ENVIRONMENT_STRING, Reader, is_plain, numbers_as_text, parse_list
+from ..values.parse import MAXIMUM_ENVIRONMENT_STRING, Reader, is_plain, numbers_as_text, parse_list, shell_text
 from ..values.users import MAXIMUM, ME
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
@@ -99,7 +99,7 @@ def parse_command(variable: str, value: Any) -> tuple[str, ...] | None:
 
 def parse_batch_command(variable: str, value: Any) -> tuple[str, ...] | None:
     """Return the words of a command, or of a shell that runs it if it is text. Raises InvalidInput."""
-    return parse_command(variable, ["/bin/sh", "-c", value] if isinstance(value, str) else value)
+    return parse_command(variable, ["/bin/sh", "-c", shell_text(value)] if isinstance(value, str) else value)
 
 
 def parse_hosts(variable: str, value: Any) -> tuple[str, ...]:

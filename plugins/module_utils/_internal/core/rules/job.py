@@ -13,7 +13,7 @@ from typing import Any
 from ..model.output import JobOutcome, JobRequest, SessionCopy
 from ..model.record import RUNNING
 from ..values.errors import InvalidInput
-from ..values.parse import Reader, Readers, is_given, is_plain, parse_bool, parse_env
+from ..values.parse import Reader, Readers, is_given, is_plain, parse_bool, parse_env, shell_text
 from .output import BATCH, JOB_ID, parse_since, rank_order, refuse_misspelt
 
 ENDED, LOST, UNKNOWN = "ENDED", "LOST", "UNKNOWN"
@@ -65,7 +65,7 @@ def _command(variable: str, value: object) -> tuple[str, ...]:
     """Return the argv to run: text is for the shell, a list is run as it is."""
     argv: list[Any] = []
     if isinstance(value, str):
-        argv = ["/bin/sh", "-c", value]
+        argv = ["/bin/sh", "-c", shell_text(value)]
     elif isinstance(value, (list, tuple)) and value:
         argv = [str(int(word)) if isinstance(word, int) and not isinstance(word, bool) else word for word in value]
     if not argv or not all(isinstance(word, str) and is_plain(word, "\t\n\r") for word in argv):

@@ -24,8 +24,10 @@ from ..values.parse import did_you_mean
 
 TEXT_TYPES = ("text", "textarea", "password")
 CHOICE_TYPES = ("multiplechoice", "multiselect")
-LAUNCH = "launch"
-"""Placeholder for all questions before a launch."""
+LAUNCH, SESSION = "launch", "session"
+"""Placeholders for all questions before a launch, and for those that a workflow does not answer by itself."""
+OF_LAUNCHES = {f"{PREFIX}{name}" for name in ("wait", "recreate", "batch_command")}
+"""Questions that only `LAUNCH` stands for."""
 QUESTION_TYPES = (*TEXT_TYPES, *CHOICE_TYPES, "integer", "float")
 MAXIMUM_COUNT = 999
 """Most runs that a schedule may request by COUNT."""
@@ -48,11 +50,11 @@ def make_survey(
 ) -> dict[str, Any]:
     """Return a survey that the server accepts and whose defaults a launch accepts.
 
-    entries: questions, or their names: of one of *own*, of a variable of a launch, or `LAUNCH` for all questions before
-    a launch. own: further questions by name, which is also their variable unless they name another; text and optional
-    by default. choices: the possible answers, by variable; a text question with choices becomes a choice, and then its
-    default is the first choice unless it is among them. Without choices it stays a text question. defaults: by
-    variable, in place of those in the questions. Choices and defaults without a question are ignored. limits: values of
+    entries: questions, or their names: of one of *own*, of a variable of a launch, or `LAUNCH` or `SESSION`. own:
+    further questions by name, which is also their variable unless they name another; text and optional by default.
+    choices: the possible answers, by variable; a text question with choices becomes a choice, and then its default is
+    the first choice unless it is among them. Without choices it stays a text question. defaults: by variable, in place
+    of those in the questions. Choices and defaults without a question are ignored. limits: values of
     ``cluster_compute_limits``, of each host: a priority that none of them allows is not offered. Raises InvalidInput.
     """
     most = max((Limits.from_variable(value).priority for value in limits), default=DEFAULT_LIMITS.priority)
@@ -78,12 +80,12 @@ def _questions(
     of_launch = questions()
     if not isinstance(entry, str):
         return [entry]
-    if entry == LAUNCH:
-        return of_launch.values()
+    if entry in (LAUNCH, SESSION):
+        return [question for name, question in of_launch.items() if entry == LAUNCH or name not in OF_LAUNCHES]
     if entry in own:
         return [{"type": "text", "variable": entry, "required": False, **own[entry]}]
     if entry not in of_launch:
-        known = (LAUNCH, *own, *of_launch)
+        known = (LAUNCH, SESSION, *own, *of_launch)
         message = f"There is no such question; there are {', '.join(known)}.{did_you_mean(entry, known)}"
         raise InvalidInput.single(f"{name}.questions", entry, message)
     return [of_launch[entry]]

@@ -249,3 +249,8 @@ def _env_pairs(reader: Reader, variable: str, value: object) -> list[tuple[Any, 
         elif line.strip():
             reader.add(f"{variable} line {number}", HIDDEN, "It must read NAME=value.")
     return pairs
+
+
+def shell_text(value: str) -> str:
+    """Return text for a shell with the ends of lines that it knows; an answer in AWX has those of browsers."""
+    return value.replace("\r\n", "\n")

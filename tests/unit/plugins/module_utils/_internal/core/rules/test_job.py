@@ -36,6 +36,7 @@ def refused(**fields: Any) -> list[str]:
 
 def test_text_is_for_the_shell_and_a_list_is_not() -> None:
     assert ask(command="a | b").command == ("/bin/sh", "-c", "a | b")
+    assert ask(command="cd a\r\nb\r\n").command == ("/bin/sh", "-c", "cd a\nb\n"), "as browsers write lines"
     assert ask(command=["seq", 3]).command == ("seq", "3")
     assert describe(ask(command="a | b").command) == "a | b"
     assert describe(["echo", "a b"]) == "echo 'a b'"

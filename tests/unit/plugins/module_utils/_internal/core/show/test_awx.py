@@ -278,6 +278,12 @@ FIELDS: list[tuple[str, Any, Any, Any]] = [
         ("python", "train.py", "--epochs", "3"),
         lambda request: request.roles[0].command,
     ),
+    (
+        "session_batch_command",
+        "session-run a\r\nsession-run b\r\n",
+        ("/bin/sh", "-c", "session-run a\nsession-run b\n"),
+        lambda request: request.batch_command,
+    ),
     ("session_priority", -7, -7, lambda request: request.priority),
     ("session_on_host_loss", "replace", "replace", lambda request: request.on_host_loss),
     ("session_max_duration", "8h", 28800, lambda request: request.max_duration),
@@ -298,10 +304,18 @@ def test_each_field_from_the_answer_to_the_request(variable: str, answer: Any, e
 
 
 def test_no_field_of_the_dialog_is_left_out() -> None:
-    of_the_launch_alone = ["session_shared_with"]
+    of_the_launch_alone = ["session_wait", "session_shared_with", "session_recreate"]
     assert [field[0] for field in FIELDS] == [name for name in DIALOG if name not in of_the_launch_alone]
     assert read_variable("shared_with", {"session_shared_with": "ada, bob"}) == ("ada", "bob")
     assert read_variable("shared_with", {"session_shared_with": ""}) == ()
+    for name in ("wait", "recreate"):
+        question = DIALOG[f"session_{name}"]
+        assert (question["type"], question["choices"], question["default"]) == (
+            "multiplechoice",
+            ["false", "true"],
+            "false",
+        )
+        assert [read_variable(name, {f"session_{name}": answer}) for answer in question["choices"]] == [False, True]
 
 
 def test_what_nobody_touched_is_what_a_launch_does_by_itself() -> None:
@@ -310,7 +324,7 @@ def test_what_nobody_touched_is_what_a_launch_does_by_itself() -> None:
     # A number that nobody gave is no answer at all.
     texts = ("text", "textarea")
     untouched = {name: "" for name, entry in DIALOG.items() if not entry["required"] and entry["type"] in texts}
-    assert len(untouched) == 12
+    assert len(untouched) == 13
     assert request_of(**untouched) == parse_request(plain)
 
 
@@ -322,7 +336,20 @@ def test_every_template_has_a_survey_that_the_server_takes() -> None:
             made = make_survey(template["name"], template["description"], questions, CHOICES, defaults, QUESTIONS)
             assert check_survey(made) == []
             surveys += 1
-    assert surveys == 21
+    assert surveys == 22
+
+
+def test_a_workflow_does_not_ask_what_it_decides_itself() -> None:
+    asked = {question["variable"] for question in make_survey("x", "", ["session"], CHOICES, {})["spec"]}
+    assert {*DIALOG} - asked == {"session_wait", "session_recreate", "session_batch_command"}
+    assert "session" in VARIABLES["awx_workflow"]["questions"]
+
+
+def test_the_quick_launch_asks_six_questions_and_takes_the_rest_from_the_site() -> None:
+    (quick,) = (template for template in VARIABLES["awx_templates"] if template["name"] == "quick_launch")
+    assert len(quick["questions"]) == 6
+    assert {*quick["questions"]} < {*DIALOG}
+    assert quick["playbook"] == "launch_cluster"
 
 
 def test_a_question_that_is_only_named() -> None:
