@@ -61,6 +61,14 @@ SOURCES: dict[str, tuple[str, ...]] = {
         "plugins/module_utils/_internal/replica/**/*.py",
         "tests/integration_lab/test_examples.py",
     ),
+    # What people do from the beginning to their end, and what they begin with.
+    "walks": (
+        "tests/walks/*.yml",
+        "tests/integration_lab/test_walks.py",
+        "playbooks/*",
+        "pyproject.toml",
+        "requirements.txt",
+    ),
     # The execution environment, and what it is built of.
     "environment": (
         "ee/**/*",
