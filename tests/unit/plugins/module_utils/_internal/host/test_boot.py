@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 from configparser import ConfigParser
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,20 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     Repaired,
     RepairedSession,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
+    PENDING,
+    RUNNING,
+    new_record,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import (
     boot,
     boot_install,
+    firewall_rules,
     membership,
     timer,
 )
 
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 CHECKOUT = Path(__file__).resolve().parents[6]
 UNITS = CHECKOUT / "roles/prepare_hosts/templates"
 PREFIX = "ansible_collections/cluster_compute/session/plugins/module_utils/_internal"
@@ -209,6 +217,16 @@ def test_links_are_made_of_nothing_where_there_is_no_session(
     assert boot.main(["--links", "--state-directory", str(tmp_path)]) == 0
     assert capsys.readouterr().out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("status", "steps"), [(RUNNING, [["keep out"]]), (PENDING, [])])
+def test_only_a_running_session_gets_rules_before_the_engine_starts(
+    status: str, steps: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(firewall_rules, "keep_out_steps", lambda *_given: ["keep out"])
+    monkeypatch.setattr(boot, "stub_of", lambda record: record)
+    record = replace(new_record(SESSION, "ada", {"name": "train"}), status=status)
+    assert boot._early_stages(StateDirectory(str(tmp_path)), record, nftables=False) == steps
 
 
 class TestProgram:

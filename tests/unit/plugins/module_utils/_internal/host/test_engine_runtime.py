@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,3 +56,32 @@ def test_containers_that_the_lost_entry_starts_are_named() -> None:
     runtimes.clear()
     made["a"] = "runc"
     assert engine_runtime.lost(engine) == ""
+
+
+@pytest.mark.parametrize("others", [{}, {"nvidia": {"path": "nvidia-container-runtime"}}])
+def test_the_entry_goes_and_others_stay(
+    others: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "daemon.json"
+    monkeypatch.setattr(engine_runtime, "_settings_file", lambda engine: settings)
+    monkeypatch.setattr(engine_runtime, "SCRIPT", tmp_path / "script")
+    monkeypatch.setattr(engine_runtime, "PROGRAM", tmp_path / "program")
+    written: list[Any] = []
+
+    def step(_engine: Any, path: Path, found: Any) -> str:
+        written.append((path, found))
+        return "step"
+
+    monkeypatch.setattr(engine_runtime, "_settings_step", step)
+    engine: Any = SimpleNamespace(
+        info=lambda: read_info({"Runtimes": {}}, ""), session_containers=list, process=lambda: 1
+    )
+    settings.write_text(json.dumps({"bip": "10.0.0.1/24", "runtimes": others}), encoding="utf-8")
+    stages: list[Any] = [*engine_runtime.absent_stages(engine)]
+    assert stages == [[]]
+    assert written == []
+    entry = {RUNTIME: {"path": str(tmp_path / "script")}}
+    settings.write_text(json.dumps({"bip": "10.0.0.1/24", "runtimes": {**others, **entry}}), encoding="utf-8")
+    stages = [*engine_runtime.absent_stages(engine)]
+    assert stages == [["step"], []]
+    assert written == [(settings, {"bip": "10.0.0.1/24", **({"runtimes": others} if others else {})})]

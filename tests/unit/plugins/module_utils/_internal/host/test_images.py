@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.adapters.engine import EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.call.session_images import (
+    ImageTransfer,
+    Load,
     WantedImage,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.host import images
@@ -47,6 +51,18 @@ def test_a_registry_is_told_its_own_login_and_none_that_is_another_s() -> None:
     asked = {**dict.fromkeys((OWN, OTHER)), **dict.fromkeys(by_digest.values())}
     own = {**LOGIN, "registry": "a.example"}
     assert told == {**asked, OWN: own, by_digest[OWN]: own}
+
+
+def test_a_pack_is_kept_as_a_file_and_its_copy_removed(tmp_path: Path) -> None:
+    content = b"a pack"
+    reference = f"/work@sha256:{hashlib.sha256(content).hexdigest()}"
+    archive = tmp_path / "copy.tar"
+    archive.write_bytes(content)
+    no_engine: Any = None
+    asked = Load(ImageTransfer(reference, reference), str(archive), (), str(tmp_path))
+    answer = images.load(no_engine, asked)
+    assert (answer.bytes, archive.exists()) == (len(content), False)
+    assert [path.read_bytes() for path in (tmp_path / "packs").iterdir()] == [content]
 
 
 class Store:

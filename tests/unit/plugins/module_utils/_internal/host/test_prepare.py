@@ -33,9 +33,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.record import (
     PENDING,
+    RUNNING,
     TERMINATED,
     QueueTicket,
     advance,
+    is_stub,
     new_record,
     prepared,
 )
@@ -71,6 +73,29 @@ def test_the_newer_record_stays(state: StateDirectory) -> None:
     assert keep_records(state, [LATER], False, [SESSION]) == ["update record train"]
     assert keep_records(state, [WAITING], False) == []
     assert state.records() == ([LATER], [])
+
+
+STUB = replace(WAITING, request=None, status=RUNNING, hosts=("h1",), revision=5)
+"""What a host without replicas has of a session."""
+
+
+@pytest.mark.parametrize(
+    ("stub", "revision", "settles", "replaces"),
+    [
+        (True, 5, True, True),
+        (True, 5, False, False),
+        (True, 4, True, False),
+        (True, 6, False, True),
+        (False, 5, True, False),
+    ],
+)
+def test_only_what_most_witnesses_agreed_to_replaces_another_stub_of_its_revision(
+    state: StateDirectory, stub: bool, revision: int, settles: bool, replaces: bool
+) -> None:
+    keep_records(state, [STUB], False)
+    rival = replace(STUB, hosts=("h2",), revision=revision, request=None if stub else {"name": "train"})
+    assert is_stub(rival) == stub
+    assert keep_records(state, [rival], False, settles=settles) == ["update record train"] * replaces
 
 
 def test_a_look_costs_what_is_live(state: StateDirectory) -> None:

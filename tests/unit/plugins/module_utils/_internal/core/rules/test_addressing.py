@@ -108,6 +108,11 @@ def test_a_small_subnet_in_a_large_pool_passes_large_routes_in_one_step():
     assert time.process_time() - begin < 1
 
 
+@pytest.mark.parametrize("used", ["10.213.0.0/32", "10.213.0.15/32"])
+def test_a_subnet_is_taken_from_its_first_to_its_last_address(used):
+    assert choose_subnets("10.213.0.0/27", 1, 4, [used], SEED) == ["10.213.0.16/28"]
+
+
 def test_exhaustion_says_what_is_in_the_way():
     with pytest.raises(PoolExhausted) as error:
         choose_subnets(POOL, 1, 4, ["10.0.0.0/8", "10.1.2.3/32"], SEED)
