@@ -100,6 +100,8 @@ class Task:
         self.dimensions = len(shapes[0])
         self.linear = len(shapes) == 1 or (len(shapes) == 2 and main_alone)
         self.need = self.counts[-1]
+        self.prices: Sequence[float] = ()
+        """Prices of shapes that an earlier search has found, with which the next one begins."""
         self.slots: list[int] = []
         self.beside_main: list[int] = []
         self.cut = False
@@ -745,7 +747,9 @@ class _Search:
         least = self.lower_bound()
         if least is None:
             return Least(None, True)
-        least, best = self._by_prices(least, self._greedy(self.total_hosts), self.total_hosts)
+        best = self._greedy(self.total_hosts)
+        if not _are_few(best, least):
+            least, best = self._by_prices(least, best, self.total_hosts)
         if least > self.total_hosts:
             return Least(None, True)
         if best is None:
@@ -903,8 +907,6 @@ class _Search:
         least: as few hosts will do. best: the counts so far, on at most *limit* hosts. Returns both as they are known
         then; the first is above *limit* if so many hosts are not enough. What follows searches by the last prices.
         """
-        if _are_few(best, least):
-            return least, best
         stop = self.work // 2
         before = self.exhaustive
         prices = self._first_prices(_used(best, limit))
@@ -914,15 +916,16 @@ class _Search:
             if is_certain:
                 needed = prices.least()
                 least = max(least, limit + 1 if needed is None else needed)
-            if least > limit or _are_few(best, least) or self.work <= stop:
+            if least > limit or _are_few(best, least):
                 break
             best = self._filled(prices, _used(best, limit + 1) - 1) or best
+            if self.work <= stop:
+                break
             prices.change(least)
         if is_certain:
             self.bounds.append((tuple(prices.values), prices.worths()))
             self._by_worth = prices.sorted_options()
-        if self.work > 0:
-            self.exhaustive = before
+        self.exhaustive = before and self.work > 0
         return least, best
 
     def _first_prices(self, used: int) -> Prices:
@@ -935,13 +938,16 @@ class _Search:
                 break
             options.append(self.options(c))
             hosts.append(len(members))
-        return Prices(options, hosts, self.task.counts, self.weights)
+        return Prices(options, hosts, self.task.counts, self.task.prices or self.weights)
 
     def _filled(self, prices: Prices, limit: int) -> Counts | None:
         """Return counts on at most *limit* hosts by prices, the first hosts of each class; None if these take less."""
         members = [iter(hosts) for hosts in self.members]
         filled = prices.fill(limit)
-        return None if filled is None else {next(members[c]): list(taken) for c, taken in filled}
+        if filled is None:
+            return None
+        self.task.prices = prices.values
+        return {next(members[c]): list(taken) for c, taken in filled}
 
     # The search itself.
 
