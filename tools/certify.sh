@@ -7,18 +7,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=$PWD/.cache/certify
-requirements=$PWD/requirements/certify.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$cache"
-
-if ! cmp --silent "$requirements" "$cache/installed.txt"; then
-    echo "Installing galaxy-importer into .cache/certify"
-    rm -rf "$cache/venv"
-    python -m venv "$cache/venv"
-    "$cache/venv/bin/python" -m pip install --disable-pip-version-check --no-input --quiet --quiet -r "$requirements"
-    cp "$requirements" "$cache/installed.txt"
-fi
+tools/make_aside.sh certify
 
 ansible-galaxy collection build --output-path "$work" .
 tarball=$(echo "$work"/*.tar.gz)

@@ -61,11 +61,17 @@ SOURCES: dict[str, tuple[str, ...]] = {
         "plugins/module_utils/_internal/replica/**/*.py",
         "tests/integration_lab/test_examples.py",
     ),
-    # What people do from the beginning to their end, and what they begin with.
+    # The walks of people from their beginning to their end, and all that they meet by the way.
     "walks": (
         "tests/walks/*.yml",
         "tests/integration_lab/test_walks.py",
+        "tests/support/awx/server.py",
         "playbooks/*",
+        "plugins/callback/*.py",
+        "plugins/module_utils/_internal/core/model/fields.py",
+        "plugins/module_utils/_internal/core/show/*.py",
+        "roles/awx/**/*",
+        "roles/prepare_hosts/**/*",
         "pyproject.toml",
         "requirements.txt",
     ),

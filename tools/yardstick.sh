@@ -5,13 +5,5 @@
 # Compares the placement of several shapes with OR-tools, which is installed aside.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cache=$PWD/.cache/yardstick
-requirements=$PWD/requirements/yardstick.txt
-if ! cmp --silent "$requirements" "$cache/installed.txt"; then
-    echo "Installing OR-tools into .cache/yardstick"
-    rm -rf "$cache"
-    python -m venv "$cache/venv"
-    "$cache/venv/bin/python" -m pip install --disable-pip-version-check --no-input --quiet --quiet -r "$requirements"
-    cp "$requirements" "$cache/installed.txt"
-fi
-PYTHONPATH=$PWD/.collections "$cache/venv/bin/python" tests/benchmarks/bench_several_shapes.py "$@"
+tools/make_aside.sh yardstick
+PYTHONPATH=$PWD/.collections .cache/yardstick/venv/bin/python tests/benchmarks/bench_several_shapes.py "$@"

@@ -26,7 +26,6 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import check_answer
 from ansible_collections.cluster_compute.session.tests.support.awx.server import TOKEN, Awx, running
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
@@ -206,16 +205,11 @@ def awx() -> Iterator[Awx]:
 
 def answered(awx: Awx, template: str, kind: str = "job_templates") -> dict[str, Any]:
     """Return the variables that a template hands to its job, all answers accepted by its survey."""
-    asks = awx.named(kind, PREFIX + template)["survey_enabled"]
-    questions = awx.survey(PREFIX + template, kind) if asks else {}
     answers = dict(ANSWERS.get(template, {}))
     if template == WORKFLOW:
         key = DIRECTORY / "ssh" / "id_ed25519.pub"
         answers["session_authorized_keys"] = key.read_text(encoding="utf-8")
-    assert set(answers) <= set(questions)
-    for variable, answer in answers.items():
-        assert check_answer(questions[variable], answer) == [], variable
-    return {**{name: question["default"] for name, question in questions.items() if "default" in question}, **answers}
+    return awx.variables_of(PREFIX + template, answers, kind)
 
 
 @dataclass
@@ -239,8 +233,7 @@ def outcome(awx: Awx) -> Outcome:
 
     The variables of the workflow beat artifacts, and these the defaults of a job's own survey.
     """
-    workflow = awx.named("workflow_job_templates", PREFIX + WORKFLOW)
-    own = {**json.loads(workflow["extra_vars"]), **answered(awx, WORKFLOW, "workflow_job_templates")}
+    own = answered(awx, WORKFLOW, "workflow_job_templates")
     artifacts: dict[str, Any] = {}
     result = Outcome({}, {}, {}, {}, {})
     following = ["launch"]

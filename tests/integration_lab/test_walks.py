@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What different people do from the beginning to their end, each as a script in tests/walks, and how much that is.
+"""Different people go from their beginning to their end, each by a script in tests/walks, which counts the effort.
 
 They begin where they would: with the wheel, in a folder of their own, with no settings of the checkout. Only how SSH
 reaches the hosts of the lab is given, and in place of an AWX its stand-in.
@@ -21,7 +21,6 @@ from typing import Any
 import ansible_collections.awx
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import check_answer
 from ansible_collections.cluster_compute.session.tests.support.awx.server import TOKEN, Awx, running
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     CHECKOUT,
@@ -88,14 +87,12 @@ def in_the_shell(home: Path, awx: Awx, folder: Path, line: str) -> str:
 
 
 def clicked(awx: Awx, name: str, answers: dict[str, Any]) -> str:
-    """Return the line of the job that a template starts with these answers, all of which its survey accepts."""
-    template, questions = awx.named("job_templates", PREFIX + name), awx.survey(PREFIX + name)
-    for variable, answer in answers.items():
-        assert check_answer(questions[variable], answer) == []
-    given = json.loads(template.get("extra_vars") or "{}")
-    given |= {variable: question["default"] for variable, question in questions.items() if "default" in question}
-    playbook = f"cluster_compute.session.{Path(template['playbook']).stem}"
-    return f"ansible-playbook -i hosts.yml {playbook} -e {shlex.quote(json.dumps(given | answers))}"
+    """Return the line of the job that a template starts with these answers."""
+    playbook = Path(awx.named("job_templates", PREFIX + name)["playbook"]).stem
+    variables = awx.variables_of(PREFIX + name, answers)
+    required = {variable for variable, question in awx.survey(PREFIX + name).items() if question["required"]}
+    assert required <= {*variables}
+    return f"ansible-playbook -i hosts.yml cluster_compute.session.{playbook} -e {shlex.quote(json.dumps(variables))}"
 
 
 def values_in(found: Any) -> int:

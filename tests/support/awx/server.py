@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import (
+    check_answer,
     check_rrule,
     check_survey,
 )
@@ -88,6 +89,16 @@ class Awx:
         """Return the questions of a template's survey by variable."""
         spec = self.surveys[self.named(kind, name)["related"]["survey_spec"]]["spec"]
         return {question["variable"]: question for question in spec}
+
+    def variables_of(self, name: str, answers: Mapping[str, Any], kind: str = "job_templates") -> dict[str, Any]:
+        """Return the variables that a template gives its job for these answers, which its survey has to accept."""
+        template = self.named(kind, name)
+        questions = self.survey(name, kind) if template["survey_enabled"] else {}
+        assert set(answers) <= set(questions)
+        for variable, answer in answers.items():
+            assert check_answer(questions[variable], answer) == [], variable
+        defaults = {variable: question["default"] for variable, question in questions.items() if "default" in question}
+        return {**json.loads(template.get("extra_vars") or "{}"), **defaults, **answers}
 
     def linked(self, kind: str, name: str, what: str) -> set[str]:
         """Return the names of what is linked to a thing, such as its credentials."""

@@ -76,7 +76,7 @@ def test_the_newer_record_stays(state: StateDirectory) -> None:
 
 
 STUB = replace(WAITING, request=None, status=RUNNING, hosts=("h1",), revision=5)
-"""What a host without replicas has of a session."""
+"""The record of a session on a host without replicas."""
 
 
 @pytest.mark.parametrize(

@@ -345,7 +345,7 @@ def test_a_workflow_does_not_ask_what_it_decides_itself() -> None:
     assert "session" in VARIABLES["awx_workflow"]["questions"]
 
 
-def test_the_quick_launch_asks_six_questions_and_takes_the_rest_from_the_site() -> None:
+def test_the_quick_launch_asks_six_of_the_questions_of_a_launch() -> None:
     (quick,) = (template for template in VARIABLES["awx_templates"] if template["name"] == "quick_launch")
     assert len(quick["questions"]) == 6
     assert {*quick["questions"]} < {*DIALOG}

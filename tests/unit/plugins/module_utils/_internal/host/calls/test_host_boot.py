@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the call that installs the program at boot leaves of earlier settings."""
+"""The call that installs the program at boot removes files that earlier settings asked for."""
 
 from __future__ import annotations
 
