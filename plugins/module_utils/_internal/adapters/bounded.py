@@ -32,6 +32,8 @@ LONGEST_POLL = 86400.0
 """Seconds; poll(2) accepts no more than 24 days."""
 LAST_SECONDS = 1.0
 """Seconds for a killed child to end."""
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""Signals whose handlers raise. They wait while a child would be forgotten: when it starts, and when it is ended."""
 
 T = TypeVar("T")
 
@@ -140,12 +142,14 @@ def bounded(
     """
     reading, writing = os.pipe()
     parent = os.getpid()
+    held: set[str] = set()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     child = os.fork()
     if not child:
-        _work(work, writing, then, parent)
-    os.close(writing)
-    held: set[str] = set()
+        _work(work, writing, then, parent, mask)
     try:
+        os.close(writing)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         result: T = _result_of(reading, what, seconds, held)
         if answered is not None:
             answered(result)
@@ -158,16 +162,27 @@ def bounded(
         _Told.hung.add(error.what)
         raise
     finally:
-        os.close(reading)
-        _give_up(child, held)
-        for path in held:
-            _Told.tell("frees", path)
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        finally:  # one that came just before is raised by that line
+            os.close(reading)
+            _give_up(child, held)
+            for path in held:
+                _Told.tell("frees", path)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return result
 
 
-def _work(work: Callable[[], Any], pipe: int, then: Callable[[Any], object] | None, parent: int) -> NoReturn:
-    """Run as the child of *parent*."""
+def _work(
+    work: Callable[[], Any],
+    pipe: int,
+    then: Callable[[Any], object] | None,
+    parent: int,
+    mask: Iterable[signal.Signals | int],
+) -> NoReturn:
+    """Run as the child of *parent*. mask: the signals that its work does not get."""
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if _Told.pipe is not None:
             _end_with(parent)
         os.setpgid(0, 0)  # so that the programs that it starts end with it

@@ -288,3 +288,37 @@ def test_one_level_that_is_given_up_leaves_none_below_it_at_work(dead: str, tmp_
     while start_of(int(note.read_text(encoding="ascii"))) is not None:
         assert time.monotonic() < deadline, "it goes on"
         time.sleep(0.02)
+
+
+def test_a_signal_while_a_child_starts_or_is_ended_leaves_nothing_at_work(
+    dead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its handler raises wherever the program is."""
+    fork, give_up = os.fork, module._give_up
+    children: list[int] = []
+
+    def interrupted_fork() -> int:
+        if child := fork():
+            children.append(child)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return child
+
+    def interrupted_end(child: int, held: set[str]) -> None:
+        children.append(child)
+        os.kill(os.getpid(), signal.SIGTERM)
+        give_up(child, held)
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        for where, name, interrupted in (os, "fork", interrupted_fork), (module, "_give_up", interrupted_end):
+            with monkeypatch.context() as patch:
+                patch.setattr(where, name, interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    bounded(partial(open, dead), "the call", 0.5)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [start_of(child) for child in children] == [None, None]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
