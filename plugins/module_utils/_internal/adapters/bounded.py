@@ -33,7 +33,8 @@ LONGEST_POLL = 86400.0
 LAST_SECONDS = 1.0
 """Seconds for a killed child to end."""
 ENDING = (signal.SIGINT, signal.SIGTERM)
-"""Signals whose handlers raise. They wait while a child would be forgotten: when it starts, and when it is ended."""
+"""Signals whose handlers raise. They wait while a child would be forgotten: when it starts, and when it is ended. That
+holds for a program of one thread, as the kernel gives a signal to any that does not block it (signal(7))."""
 
 T = TypeVar("T")
 
@@ -143,8 +144,15 @@ def bounded(
     reading, writing = os.pipe()
     parent = os.getpid()
     held: set[str] = set()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    child = os.fork()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        child = os.fork()
+    except BaseException:
+        os.close(reading)
+        os.close(writing)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        raise
     if not child:
         _work(work, writing, then, parent, mask)
     try:
@@ -165,11 +173,13 @@ def bounded(
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         finally:  # one that came just before is raised by that line
-            os.close(reading)
-            _give_up(child, held)
-            for path in held:
-                _Told.tell("frees", path)
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            try:
+                os.close(reading)
+                _give_up(child, held)
+                for path in held:
+                    _Told.tell("frees", path)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return result
 
 

@@ -10,6 +10,7 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -290,35 +291,67 @@ def test_one_level_that_is_given_up_leaves_none_below_it_at_work(dead: str, tmp_
         time.sleep(0.02)
 
 
-def test_a_signal_while_a_child_starts_or_is_ended_leaves_nothing_at_work(
-    dead: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its handler raises wherever the program is."""
-    fork, give_up = os.fork, module._give_up
-    children: list[int] = []
+def test_where_no_child_can_be_started_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = len(os.listdir("/proc/self/fd"))
 
-    def interrupted_fork() -> int:
-        if child := fork():
-            children.append(child)
-            os.kill(os.getpid(), signal.SIGTERM)
-        return child
+    def full() -> int:
+        raise OSError(errno.EAGAIN, "no more processes")
 
-    def interrupted_end(child: int, held: set[str]) -> None:
+    monkeypatch.setattr(os, "fork", full)
+    with pytest.raises(OSError, match="no more processes"):
+        bounded(lambda: None, "the call", 5)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+
+
+INTERRUPTED = f"""
+import os, signal, sys
+from functools import partial
+from {module.__name__.rpartition(".")[0]} import bounded as module
+
+fork, give_up = os.fork, module._give_up
+children = []
+
+def interrupted_fork():
+    child = fork()
+    if child:
         children.append(child)
         os.kill(os.getpid(), signal.SIGTERM)
-        give_up(child, held)
+    return child
 
-    def stop(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
+def interrupted_end(child, held):
+    children.append(child)
+    os.kill(os.getpid(), signal.SIGTERM)
+    give_up(child, held)
 
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        for where, name, interrupted in (os, "fork", interrupted_fork), (module, "_give_up", interrupted_end):
-            with monkeypatch.context() as patch:
-                patch.setattr(where, name, interrupted)
-                with pytest.raises(KeyboardInterrupt):
-                    bounded(partial(open, dead), "the call", 0.5)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert [start_of(child) for child in children] == [None, None]
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+def stop(_number, _frame):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGTERM, stop)
+where, name = (os, "fork") if sys.argv[1] == "start" else (module, "_give_up")
+setattr(where, name, interrupted_fork if sys.argv[1] == "start" else interrupted_end)
+try:
+    module.bounded(partial(open, sys.argv[2]), "the call", 0.5)
+except KeyboardInterrupt:
+    print("interrupted", children[0], len(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+"""
+
+
+@pytest.mark.parametrize("moment", ["start", "end"])
+def test_a_signal_while_a_child_starts_or_is_ended_leaves_nothing_at_work(moment: str, dead: str) -> None:
+    """Its handler raises wherever the program is. A program of its own, as other threads of this one would get it."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[6] / ".collections")}
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, moment, dead],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    word, child, masked = done.stdout.split()
+    assert (word, masked) == ("interrupted", "0")
+    deadline = time.monotonic() + 60
+    while start_of(int(child)) is not None:
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.02)
