@@ -172,7 +172,7 @@ def run(given: argparse.Namespace) -> int:
     name = session["session_name"]
     if given.detach or given.check:
         return launch(given, session, f"ccs logs -f {name}")
-    session.setdefault("session_wait", True)
+    session.setdefault("session_on_no_capacity", "wait")
     code, job = play_and_read(given, "run", session, JOB)
     if given.interrupted:
         say(f"Session {name} goes on. Come back: ccs logs -f {name}   End it: ccs down {name}")

@@ -94,7 +94,7 @@ class ActionModule(ControllerAction):
         _group, site = group_variables(ADMINS, variables, reader(self._templar))
         asker = read_asker({**variables, **site}, reader(self._templar))
         _group, shared = group_variables(SHARED_WITH, variables, reader(self._templar))
-        own = {name: read_variable(name, given) for name in ("recreate", "wait", "wait_seconds", "min_size")}
+        own = {name: read_variable(name, given) for name in ("recreate", "on_no_capacity", "wait_seconds", "min_size")}
         whose = session_owner(given, asker, shared.get(SHARED_WITH))
         wanted = encode(launch_request(request, *whose, **own))
         return {**wanted, **found, **_with([*warnings, *defaults_beside_accelerators(request)])}

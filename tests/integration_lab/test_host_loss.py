@@ -178,7 +178,9 @@ def test_two_controllers_on_two_sides_of_a_broken_network_do_not_run_a_session_t
 
 def test_it_grows_and_shrinks_and_nothing_that_stays_is_started_again(spread: None) -> None:
     before = starts()
-    waits = launch({**REQUEST, "session_size": 6, "session_wait": True, "session_wait_seconds": 1}, hosts=FULL)
+    waits = launch(
+        {**REQUEST, "session_size": 6, "session_on_no_capacity": "wait", "session_wait_seconds": 1}, hosts=FULL
+    )
     assert "it stays in the queue." in words(waits)
     assert starts() == before
     play("schedule_pending").ok()

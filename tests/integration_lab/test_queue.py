@@ -51,8 +51,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "first": {"session_cpus": "1", "session_owner": "alice", "session_env": {"GREETING": "hello"}},
     "urgent": {"session_cpus": "0.5", "session_priority": 5},
     "doomed": {"session_cpus": "0.5", "session_command": ["no-such-program"]},
-    "late": {"session_cpus": "1", "session_owner": "bob", "session_wait": True, "session_wait_seconds": 3},
-    "patient": {"session_cpus": "1", "session_wait": True, "session_wait_seconds": 240},
+    "late": {"session_cpus": "1", "session_owner": "bob", "session_on_no_capacity": "wait", "session_wait_seconds": 3},
+    "patient": {"session_cpus": "1", "session_on_no_capacity": "wait", "session_wait_seconds": 240},
 }
 """Each wants a place on each host, which has two CPUs: `urgent`, `first` and `doomed` fit beside each other."""
 

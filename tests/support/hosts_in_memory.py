@@ -75,6 +75,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.fields import QUEUE
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.plan import (
     PlannedSession,
     Replica,
@@ -703,10 +704,10 @@ class World:
         happens: Callable[[], Any] | None = None,
         owner: str = "alice",
         *,
-        wait: bool = False,
+        on_no_capacity: str = QUEUE,
         recreate: bool = False,
     ) -> State:
-        given = launch_request(request, owner, wait=wait, recreate=recreate)
+        given = launch_request(request, owner, on_no_capacity=on_no_capacity, recreate=recreate)
         first = begun(launch, self.hosts_of(self.group), self.now, request=given, attempts=self.attempts)
         return self.run(launch, first, moment, happens)
 

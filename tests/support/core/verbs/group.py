@@ -95,6 +95,7 @@ class Launch:
         min_size: int | None = None,
         displaced: Mapping[str, str] | None = None,
         unreachable: Sequence[str] = (),
+        on_no_capacity: str = "queue",
         **options: Any,
     ) -> None:
         self.hosts = {f"h{number}": facts(number=number) for number in range(1, hosts + 1)}
@@ -106,7 +107,7 @@ class Launch:
             wanted or request(),
             "alice",
             recreate=recreate,
-            wait=bool(wait),
+            on_no_capacity="wait" if wait else on_no_capacity,
             wait_seconds=wait,
             min_size=min_size,
             displaced=dict(displaced or {}),

@@ -68,6 +68,9 @@ MULTI_NODE = "multi-node"
 WAIT, REPLACE, END = "wait", "replace", "end"
 HOST_LOSS = (WAIT, REPLACE, END)
 """Possible reactions of a running session to the loss of one of its hosts."""
+QUEUE, FAIL = "queue", "fail"
+NO_CAPACITY = (QUEUE, WAIT, FAIL)
+"""Possible reactions of a launch to missing capacity."""
 MODES = (SINGLE_NODE, MULTI_NODE)
 POLICIES = ("pack", "spread", "inventory")
 
@@ -531,11 +534,13 @@ FIELDS = (
         default=0,
         question=Question("Priority", "The highest is launched first"),
     ),
-    _truth(
-        "wait",
-        "Wait in the launch until there is capacity.",
+    _choice(
+        "on_no_capacity",
+        NO_CAPACITY,
+        "If there is no capacity now: the session waits in the queue, the launch waits as well, or it fails.",
         of=LAUNCH,
-        question=Question("Wait for room", "Whether the job waits; otherwise only the session does, in the queue"),
+        default=QUEUE,
+        question=Question("Without capacity", "The session waits in the queue; or the job waits as well; or it fails"),
     ),
     _integer(
         "wait_seconds",

@@ -56,13 +56,13 @@ class PairsGiven:
 class Wanted:
     """The request of a launch, as `verbs.launch.launch_request` makes it.
 
-    recreate: whether a session with another specification is replaced. wait, wait_seconds: whether it waits for room,
-    and for how long. min_size: a running session may grow by less than requested, to no fewer replicas than this.
-    replaces: whether replicas of lost hosts move to others whatever the request sets. displaced: replicas that are to
-    leave their hosts, with these. without_retired: of `planning.planner.Wish`. waits: the record, if the session waits
-    already. changes: its id, if it runs and is only to be changed. known_unreachable: hosts that this run has found to
-    be unreachable. silent_registries: by host the registries that it waited for in vain in this run. peers_of: ids of
-    the sessions whose other hosts are contacted.
+    recreate: whether a session with another specification is replaced. on_no_capacity, wait_seconds: what it does
+    without capacity, and for how long it waits. min_size: a running session may grow by less than requested, to no
+    fewer replicas than this. replaces: whether replicas of lost hosts move to others whatever the request sets.
+    displaced: replicas that are to leave their hosts, with these. without_retired: of `planning.planner.Wish`. waits:
+    the record, if the session waits already. changes: its id, if it runs and is only to be changed. known_unreachable:
+    hosts that this run has found to be unreachable. silent_registries: by host the registries that it waited for in
+    vain in this run. peers_of: ids of the sessions whose other hosts are contacted.
     """
 
     session_name: str
@@ -77,7 +77,7 @@ class Wanted:
     only_hosts: list[str] = field(default_factory=list)
     excluded_hosts: list[str] = field(default_factory=list)
     recreate: bool = False
-    wait: bool = False
+    on_no_capacity: str = "queue"
     wait_seconds: int = 0
     min_size: Optional[int] = None
     replaces: bool = False

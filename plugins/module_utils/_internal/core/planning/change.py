@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..model.claims import COMMITTED, Claim
 from ..model.decode import encode
-from ..model.fields import REPLACE
+from ..model.fields import REPLACE, WAIT
 from ..model.launch_state import ChangeState, HostClaim
 from ..model.plan import Plan
 from ..model.record import MOVE, RESIZE, RUNNING, Change, Growth, Record, advance, read_record
@@ -298,7 +298,7 @@ def _no_room(
     reasons = [*render_shortfall(short), *render_obstacles(blocked)]
     stored, new = wanted.request.to_dict(), wanted.request.size - len(wanted.plan.replicas)
     is_known = current.growth is not None and current.growth.request == stored
-    if new > 0 and not wanted.evicted and (planner.wish.waits or is_known):
+    if new > 0 and not wanted.evicted and (planner.wish.on_no_capacity == WAIT or is_known):
         report = [
             f"Session {planner.request.name} runs on as it is, and waits for room to grow by {new}.",
             *reasons,

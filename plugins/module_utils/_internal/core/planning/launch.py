@@ -14,7 +14,7 @@ from ..cluster.group import GroupFacts, cleanup_work, waiting_of, waiting_sessio
 from ..cluster.state import Removal
 from ..model.answers import FactsAnswer
 from ..model.decode import encode
-from ..model.fields import SINGLE_NODE
+from ..model.fields import FAIL, SINGLE_NODE
 from ..model.launch_state import Launcher
 from ..model.plan import read_plan
 from ..model.record import (
@@ -433,7 +433,7 @@ def _no_place(planner: Planner, entry: QueueEntry, record: Record, number: int, 
     if _queue_entry(planner, record.id, number, with_tentative=False).placement is not None:
         report = [f"Session {planner.request.name} waits for sessions that are being launched."]
         return planner.answer("WAITING", report=report, pending=_pending(record, number, report))
-    report = _reasons(planner, entry)
+    report = _reasons(planner, entry, record)
     if replaces:
         report[-1] = "The session that it was to replace runs on."
         return planner.answer("PENDING", report=report)
@@ -453,8 +453,12 @@ def _queue_entry(planner: Planner, session_id: str, number: int, with_tentative:
     return next(entry for entry in entries if entry.waiting.session_id == session_id)
 
 
-def _reasons(planner: Planner, entry: QueueEntry) -> list[str]:
+def _reasons(planner: Planner, entry: QueueEntry, record: Record) -> list[str]:
+    earlier = planner.cluster.records.get(record.id)
+    is_kept = planner.wish.on_no_capacity != FAIL or (earlier is not None and earlier.request == record.request)
     first = f"Session {planner.request.name} is PENDING, position {entry.position} in the queue."
+    if not is_kept:
+        first = f"There is no capacity for session {planner.request.name} now, and session_on_no_capacity is {FAIL}."
     lines = [first, *describe(planner.request)]
     if entry.blocked_by is not None:
         lines.append(
@@ -465,6 +469,9 @@ def _reasons(planner: Planner, entry: QueueEntry) -> list[str]:
     lines += [f"Host {name}: {facts.drained}" for name, facts in planner.facts.items() if facts.drained is not None]
     if planner.request.size > 1 and planner.request.mode != SINGLE_NODE:
         lines += [f"Host {name}: {why}" for name, why in why_no_endpoint(planner.facts).items()]
+    if not is_kept:
+        kept = "; the earlier request stays in the queue" if earlier else ""
+        return [*lines, f"Nothing was started or queued{kept}."]
     return [*lines, "The schedule_pending playbook launches it when there is room; its teardown cancels it."]
 
 

@@ -14,7 +14,7 @@ from ..cluster.group import GroupFacts
 from ..cluster.state import ClusterState
 from ..model.claims import Claim
 from ..model.decode import encode
-from ..model.fields import REPLACE, WAIT
+from ..model.fields import QUEUE, REPLACE, WAIT
 from ..model.launch_state import HostClaim, Lease
 from ..model.plan import Plan, read_plan
 from ..model.record import ENDED, PENDING, RUNNING, Record
@@ -44,8 +44,8 @@ class Wish:
     min_size: it may grow by less than requested, to no fewer replicas than this; None: by all or not at all. replaces:
     whether replicas of lost hosts move to others whatever the request sets. displaced: replicas that are to leave a
     host, with that host. avoid: hosts that get none. given_up: new replicas that could not be started. changes: the id
-    of the session that this is for, so that another one of its name is not changed. waits: growth without capacity
-    waits for it. restores: the record as it was before lost hosts were replaced, if that could not be finished.
+    of the session that this is for, so that another one of its name is not changed. on_no_capacity: what
+    the launch does then. restores: the record as it was before lost hosts were replaced, if that could not be finished.
     without_retired: whether witnesses that left the inventory do not count (`GroupFacts.electors`).
     """
 
@@ -55,7 +55,7 @@ class Wish:
     avoid: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
     changes: str = ""
-    waits: bool = False
+    on_no_capacity: str = QUEUE
     restores: Mapping[str, Any] | None = None
     without_retired: bool = False
 

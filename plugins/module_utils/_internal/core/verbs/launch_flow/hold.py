@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ...model.answers import SessionAnswer
 from ...model.claims import ClaimAnswer
 from ...model.launch_state import LaunchState
+from ...model.record import PENDING
 from ...rules.ledger import ASK_AGAIN, GRANTED, resolve_reservations
 from . import change, claims, queue, start, undo
 from .launch import Launch, failures_of
@@ -56,7 +57,8 @@ def after_hold(launch: Launch) -> LaunchState:
         broken = [] if state.again else broken or list(answers)
     name = state.session_name
     state.refused = reasons if broken else []
-    state.report = [f"Session {name} is PENDING: concurrent launches took the capacity.", *reasons]
+    status = "cannot be launched now" if launch.only_now else f"is {PENDING}"
+    state.report = [f"Session {name} {status}: concurrent launches took the capacity.", *reasons]
     calls = [claims.released(launch, state.hosts)]
     if named := [host for host in launch.answers if host not in state.hosts]:
         calls.append(claims.name_released(launch, named))

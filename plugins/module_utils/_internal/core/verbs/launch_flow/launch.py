@@ -13,6 +13,7 @@ from typing import TypedDict
 
 from ...model.answers import A, SessionAnswer, read_answers
 from ...model.calls import KeepRecords, LookAtHost
+from ...model.fields import FAIL
 from ...model.given import Wanted
 from ...model.launch_state import LaunchState, read_launch_state
 from ...model.record import ERROR, RUNNING, Record, kept_by
@@ -74,6 +75,11 @@ class Launch:
     def is_last(self) -> bool:
         """Whether it has been planned as often as allowed."""
         return self.state.attempt >= self.state.attempts
+
+    @property
+    def only_now(self) -> bool:
+        """Whether it fails where others wait for capacity."""
+        return self.state.request.on_no_capacity == FAIL and not self.state.from_queue
 
     def step(self, name: str, title: str, calls: Sequence[StepCall], then: str = DECIDE) -> LaunchState:
         """Return the state with the step that hosts do next."""

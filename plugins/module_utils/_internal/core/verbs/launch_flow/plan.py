@@ -68,12 +68,7 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> LaunchState:
             return launch.look_again(pause=True)
         found = decide(planner, state.waits, state.from_queue, state.cleaned_up)
     except CoreError as error:
-        if state.before_loss:
-            return change.restore(launch, str(error).splitlines())
-        if state.restores:
-            return change.unfinished(launch, str(error).splitlines())
-        why = undetected(answers) if "session_accelerators" in str(error) else []
-        return launch.refuse(str(error), *why, *launch.sick_lines())
+        return _no_plan(launch, answers, str(error))
     state.diff = found.get("diff")
     if found["status"] == "DIFFERENT":
         return launch.fail(found["failure"])
@@ -91,6 +86,16 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> LaunchState:
     return _placed(launch, group) if state.status == "SCHEDULED" else _not_placed(launch, group.unreachable)
 
 
+def _no_plan(launch: Launch, answers: Mapping[str, FactsAnswer], error: str) -> LaunchState:
+    """Follow a request, or facts of hosts, that allow no plan."""
+    if launch.state.before_loss:
+        return change.restore(launch, error.splitlines())
+    if launch.state.restores:
+        return change.unfinished(launch, error.splitlines())
+    why = undetected(answers) if "session_accelerators" in error else []
+    return launch.refuse(error, *why, *launch.sick_lines())
+
+
 def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> Planner:
     """Return the planner of the session. Raises CoreError if the request, or facts of hosts, do not allow it."""
     state, outside, given = launch.state, launch.outside, launch.state.request
@@ -106,7 +111,7 @@ def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> Planner:
         tuple(state.avoid),
         tuple(state.given_up),
         state.changes,
-        given.wait,
+        given.on_no_capacity,
         encode(state.restores),
         given.without_retired,
     )

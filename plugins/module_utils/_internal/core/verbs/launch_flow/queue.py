@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ...model.answers import ImagesAnswer, read_answers
 from ...model.calls import ImageTransfer, Load, Watch
 from ...model.claims import Claim
+from ...model.fields import WAIT
 from ...model.launch_state import LaunchState
 from ...model.record import PENDING
 from ...rules.images import CONTROLLER, MOST_TRIES
@@ -25,6 +26,8 @@ def keep(launch: Launch, report: Sequence[str]) -> LaunchState:
     """Keep the request on every host until there is room; some requests are not kept."""
     state = launch.state
     state.report = list(report)
+    if launch.only_now:
+        return launch.refuse(*report)
     if state.pending is None:
         return launch.over("CANCELLED" if state.status == "CANCELLED" else PENDING, report)
     if state.hands_on:
@@ -96,12 +99,14 @@ def after_name(launch: Launch) -> LaunchState:
 
 def await_room(launch: Launch) -> LaunchState:
     """Wait until a running session can grow, if the launch is to wait for that; its hosts have recorded it."""
+    if launch.only_now:
+        return launch.refuse(*launch.state.report)
     launch.state.pending = launch.state.record
     return after_queue(launch)
 
 
 def _waits(launch: Launch) -> bool:
-    return launch.state.request.wait and not launch.outside.check_mode
+    return launch.state.request.on_no_capacity == WAIT and not launch.outside.check_mode
 
 
 def after_queue(launch: Launch) -> LaunchState:

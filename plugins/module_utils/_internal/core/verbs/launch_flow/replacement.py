@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...model.calls import CheckProbes, Remove, WriteProbes
+from ...model.fields import QUEUE
 from ...model.launch_state import LaunchState
 from ..verb import REMOVAL
 from . import hold, undo
@@ -60,6 +63,9 @@ def _replace(launch: Launch) -> LaunchState:
 
 def after_replace(launch: Launch) -> LaunchState:
     """Remember hosts that could not be cleaned, then hold the place of the new session."""
+    if launch.only_now:
+        # The former one is gone: better a session that waits than none.
+        launch.state.request = replace(launch.state.request, on_no_capacity=QUEUE)
     return undo.remember(launch, "hold") or after_remember(launch)
 
 

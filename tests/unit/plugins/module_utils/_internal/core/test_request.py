@@ -202,7 +202,7 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
         command="python -m 'my module' --x",
         resource_group="gpu_hosts",
         priority="-5",
-        wait="",
+        on_no_capacity="",
         hosts="h1, h2",
         excluded_hosts="h3",
         max_replicas_per_host="2",
@@ -232,7 +232,7 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
         command=["python", "-m", "my module", "--x"],
         resource_group="gpu_hosts",
         priority=-5,
-        wait=True,
+        on_no_capacity="wait",
         recreate="yes",
         hosts=["h1", "h2"],
         excluded_hosts=["h3"],
@@ -439,7 +439,7 @@ BAD = (
     + [("master_port", value, "session_master_port") for value in each(0, 65536, "http", True, -1, "80.5")]
     + [
         (switch, value, f"session_{switch}")
-        for switch in ("wait", "recreate")
+        for switch in ("on_no_capacity", "recreate")
         for value in each("maybe", 2, [], 0.5, {})
     ]
     + [("hosts", value, "session_hosts") for value in each(5, {"a": 1}, True)]
@@ -666,8 +666,8 @@ def test_a_host_cannot_be_wanted_and_excluded():
     assert "is in session_hosts, too" in problems(hosts="a,b", excluded_hosts="b")["session_excluded_hosts"]
 
 
-def test_wait_and_recreate_are_no_part_of_a_request():
-    assert parse(wait=True, recreate="true") == parse(wait="no", recreate=False)
+def test_what_a_launch_alone_does_is_no_part_of_a_request():
+    assert parse(on_no_capacity="wait", recreate="true") == parse(on_no_capacity="fail", recreate=False)
 
 
 def test_booleans():

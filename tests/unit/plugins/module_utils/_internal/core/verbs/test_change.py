@@ -171,6 +171,17 @@ def test_without_room_nothing_is_changed_and_it_is_said() -> None:
     assert "stays as it is" in run.state["outcome"]["report"][0]
 
 
+def test_growth_without_capacity_fails_where_that_is_asked_for() -> None:
+    run = wants_to_grow(wait=0, on_no_capacity="fail").until("")
+    assert "Session train stays as it is: there is no room for more replicas." in run.state["failure"]
+    waiting = wants_to_grow().answer().record
+    run = wants_to_grow(wait=0, on_no_capacity="fail")
+    for host in ("h1", "h2", "h3"):
+        run.hosts[host]["records"] = encode([waiting])
+    assert run.answer().step == ""
+    assert "waits for room to grow by 6" in run.state["failure"], "its growth was asked for before, and is kept"
+
+
 def wants_to_grow(size: int = 9, **options: Any) -> Launch:
     """Return a launch by which a session of three replicas on h1 to h3 waits for room to become larger."""
     return Launch(request(), 5).until("").run_on(request(size=size), **{"wait": 60, **options})

@@ -833,6 +833,65 @@ def test_in_check_mode_nobody_waits() -> None:
     assert run.until("").state["outcome"]["status"] == PENDING
 
 
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_who_is_to_fail_without_capacity_fails_and_is_not_queued(check_mode: bool) -> None:
+    run = without_capacity(on_no_capacity="fail", check_mode=check_mode)
+    assert run.step == ""
+    first, *others = run.state["failure"].splitlines()[1:]
+    assert first == "There is no capacity for session train now, and session_on_no_capacity is fail."
+    assert "Largest size that fits now" in " ".join(others)
+    assert others[-1] == "Nothing was started or queued."
+
+
+def test_who_is_to_fail_without_capacity_has_its_place_where_there_is_some() -> None:
+    assert Launch(on_no_capacity="fail").until("").state["outcome"]["status"] == "RUNNING"
+
+
+def test_who_is_to_fail_without_capacity_first_looks_once_more_at_a_host_that_did_not_answer() -> None:
+    run = Launch(on_no_capacity="fail").answer(h3=AWAY)
+    assert run.step == "look"
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+    assert "is fail" in Launch(on_no_capacity="fail").answer(h3=AWAY).answer(h3=AWAY).state["failure"]
+
+
+def test_who_is_to_fail_without_capacity_leaves_its_place_in_the_queue_as_it_is() -> None:
+    run = full(wait=0)
+    run.state["request"].update(request=request(cpus="1.5").to_dict(), on_no_capacity="queue")
+    waiting = run.until("queue").state["pending"]
+    again = full(wait=0)
+    again.hosts = {host: {**own, "records": [*own["records"], waiting]} for host, own in again.hosts.items()}
+    again.state["request"].update(request=request(cpus="1.5").to_dict(), on_no_capacity="fail")
+    again.answer()
+    assert (again.step, again.state["calls"]) == ("", [])
+    assert "Session train is PENDING, position 1 in the queue." in again.state["failure"]
+
+
+def test_who_is_to_fail_is_told_that_its_earlier_request_still_waits() -> None:
+    run = full(wait=0)
+    run.state["request"].update(request=request(cpus="1.5").to_dict(), on_no_capacity="queue")
+    waiting = run.until("queue").state["pending"]
+    again = full(wait=0)
+    again.hosts = {host: {**own, "records": [*own["records"], waiting]} for host, own in again.hosts.items()}
+    other = request(cpus="1.5", size=4).to_dict()
+    again.state["request"].update(request=other, on_no_capacity="fail", recreate=True)
+    again.answer()
+    assert again.step == ""
+    assert "Nothing was started or queued; the earlier request stays in the queue." in again.state["failure"]
+    assert "is PENDING" not in again.state["failure"]
+
+
+def test_who_is_to_fail_waits_after_all_once_the_session_that_it_replaces_is_gone() -> None:
+    run = Launch().until("").run_on(request(cpus="1.5"), recreate=True, on_no_capacity="fail").until("replace").answer()
+    assert (run.step, run.state["request"]["on_no_capacity"]) == ("hold", "queue")
+
+
+def test_who_is_to_fail_where_others_were_faster_gives_back_what_it_holds_and_fails() -> None:
+    run = Launch(on_no_capacity="fail", attempts=1).until("hold").answer(h1=refused("h1 has no room.", HIGHER))
+    assert run.step == "release"
+    assert "Session train cannot be launched now: concurrent launches took" in run.until("").state["failure"]
+    assert "queue" not in run.steps
+
+
 def test_one_that_was_cancelled_while_somebody_waited_for_it_fails() -> None:
     run = Launch(waits=waiting_record()).answer()
     assert run.step == ""

@@ -723,7 +723,7 @@ def test_growth_that_waits_is_done_by_the_queue_wherever_that_is_stopped(
     world.launch(request(name="birch", size=2, cpus="2", max_replicas_per_host=1))
     world.launch(small)
     before = world.places("ash")
-    assert "stays in the queue" in world.launch(large, wait=True)["failure"]
+    assert "stays in the queue" in world.launch(large, on_no_capacity="wait")["failure"]
     assert world.places("ash") == before
     world.teardown("birch")
     with suppress(Killed):
