@@ -46,7 +46,9 @@ options:
     type: dict
     default: {}
   defaults:
-    description: Defaults by variable, in place of those of the questions. Variables without a question are ignored.
+    description:
+      - Defaults by variable, in place of those of the questions. Each has to be a variable of a launch or a question,
+        and a launch has to accept it, also if this survey does not ask for it.
     type: dict
     default: {}
   questions:

@@ -22,15 +22,14 @@ import pytest
 import yaml
 from ansible_collections.cluster_compute.session.plugins.action.session_decide import ARTIFACT
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import check_survey
-from ansible_collections.cluster_compute.session.tests.support.awx.server import TOKEN, Awx, running
+from ansible_collections.cluster_compute.session.tests.support.awx.server import PREFIX, TITLES, TOKEN, Awx, running
 
 ROOT = Path(__file__).resolve().parents[2]
-PREFIX = "Cluster compute: "
-WORKFLOW = f"{PREFIX}launch, run, collect, tear down"
+WORKFLOW = TITLES["workflow"]
 VERBS = {path.stem for path in (ROOT / "playbooks").glob("*.yml") if not path.stem.startswith(("lab_", "demo_"))}
-# The first is for hosts that leave, one by one, which a template for a group is not; the other is the workflow.
-VERBS -= {"unprepare_hosts", "run"}
-QUICK = "quick_launch"
+# The first is for hosts that leave, one by one, which a template for a group is not; the second is the workflow.
+VERBS -= {"unprepare_hosts", "run", "write_awx_project"}
+QUICK, PAGE = "quick_launch", "status_page"
 SITE: dict[str, Any] = {
     "awx_execution_environment_image": "registry.example.com/ee:1",
     "awx_credentials": ["key of the hosts"],
@@ -38,6 +37,8 @@ SITE: dict[str, Any] = {
     "awx_inventory_file": "inventories/site",
     "awx_sessions_inventory_file": "inventories/site.sessions.yml",
     "awx_images": ["debian:12", "train:1"],
+    "awx_status_page": "/srv/www/html/sessions.html",
+    "awx_status_host": "web",
     "awx_survey_defaults": {"session_memory": "4g", "session_image": "train:1"},
 }
 GROUPS: dict[str, Any] = {
@@ -113,12 +114,12 @@ def configured(awx: Awx, apply: Apply) -> Awx:
 
 
 def test_there_is_a_template_for_each_verb(configured: Awx) -> None:
-    assert configured.names("job_templates") == {PREFIX + verb for verb in VERBS | {QUICK}}
+    assert configured.names("job_templates") == {TITLES[verb] for verb in VERBS | {QUICK, PAGE}}
     project = configured.named("projects", "Cluster compute")["id"]
     inventory = configured.named("inventories", "Cluster compute")["id"]
     environment = configured.named("execution_environments", "Cluster compute")["id"]
     for verb in VERBS:
-        template = configured.named("job_templates", PREFIX + verb)
+        template = configured.named("job_templates", TITLES[verb])
         assert template["playbook"] == f"playbooks/{verb}.yml"
         assert (ROOT / template["playbook"]).is_file()
         assert (template["project"], template["inventory"]) == (project, inventory)
@@ -126,28 +127,28 @@ def test_there_is_a_template_for_each_verb(configured: Awx) -> None:
         assert template["job_slice_count"] == 1
         assert template["ask_variables_on_launch"] is False
         wanted = {"key of the hosts"} | ({"this server"} if verb == "configure_awx" else set())
-        assert configured.linked("job_templates", PREFIX + verb, "credentials") == wanted
-    assert configured.named("job_templates", PREFIX + "audit")["job_type"] == "check"
-    assert configured.named("job_templates", PREFIX + "schedule_pending")["allow_simultaneous"] is False
+        assert configured.linked("job_templates", TITLES[verb], "credentials") == wanted
+    assert configured.named("job_templates", TITLES["audit"])["job_type"] == "check"
+    assert configured.named("job_templates", TITLES["schedule_pending"])["allow_simultaneous"] is False
 
 
 def test_surveys_hold_the_choices_and_the_defaults_of_the_site(configured: Awx) -> None:
-    questions = configured.survey(PREFIX + "launch_cluster")
+    questions = configured.survey(TITLES["launch_cluster"])
     assert questions["session_resource_group"]["choices"] == ["cluster_compute_hosts", "cpu_pool", "gpu_pool"]
     assert questions["session_image"]["choices"] == ["debian:12", "train:1"]
     assert questions["session_image"]["default"] == "train:1"
     assert questions["session_memory"]["default"] == "4g"
     assert questions["session_priority"]["max"] == 100, "what the site's limits allow"
-    assert set(configured.survey(PREFIX + "teardown_cluster")) == {"session_name", "session_resource_group"}
+    assert set(configured.survey(TITLES["teardown_cluster"])) == {"session_name", "session_resource_group"}
     # Two verbs have none, the workflow and the quick launch have one.
     assert len(configured.surveys) == len(VERBS) - 2 + 2
     assert [check_survey(survey) for survey in configured.surveys.values()] == [[]] * len(configured.surveys)
 
 
 def test_a_launch_by_few_questions_has_what_the_site_says_for_the_others(configured: Awx) -> None:
-    template = configured.named("job_templates", PREFIX + QUICK)
+    template = configured.named("job_templates", TITLES[QUICK])
     assert template["playbook"] == "playbooks/launch_cluster.yml"
-    assert [*configured.survey(PREFIX + QUICK)] == [
+    assert [*configured.survey(TITLES[QUICK])] == [
         "session_name",
         "session_resource_group",
         "session_image",
@@ -164,11 +165,11 @@ def test_the_workflow(configured: Awx) -> None:
     assert {node["workflow_job_template"] for node in nodes.values()} == {workflow["id"]}
     templates = configured.things["job_templates"]
     assert {name: templates[node["unified_job_template"]]["name"] for name, node in nodes.items()} == {
-        "launch": PREFIX + "launch_cluster",
-        "run": PREFIX + "run_job",
-        "collect": PREFIX + "logs",
-        "tear down": PREFIX + "teardown_cluster",
-        "judge": PREFIX + "job_result",
+        "launch": TITLES["launch_cluster"],
+        "run": TITLES["run_job"],
+        "collect": TITLES["logs"],
+        "tear down": TITLES["teardown_cluster"],
+        "judge": TITLES["job_result"],
     }
     links = {
         (name, kind, to)
@@ -187,26 +188,38 @@ def test_the_workflow(configured: Awx) -> None:
     assert {"session_mode", "session_image", "job_command"} <= set(questions)
     assert questions["session_command"]["default"] == "sleep infinity"
     assert questions["session_memory"]["default"] == "4g"
-    assert json.loads(workflow["extra_vars"]) == {"session_wait": True}
+    assert json.loads(workflow["extra_vars"]) == {"session_on_no_capacity": "wait"}
 
 
 def test_schedules(configured: Awx) -> None:
     groups = ("cluster_compute_hosts", "cpu_pool", "gpu_pool")
-    queues = {f"{PREFIX}schedule_pending of {group}" for group in groups}
-    assert configured.names("schedules") == queues | {PREFIX + "audit", PREFIX + "configure_awx"}
+    queues = {f"{TITLES['schedule_pending']} of {group}" for group in groups}
+    assert configured.names("schedules") == queues | {TITLES["audit"], TITLES["configure_awx"], TITLES[PAGE]}
     for schedule in configured.things["schedules"].values():
         (template,) = configured.find("unified_job_templates", {"id": str(schedule["unified_job_template"])})
         required = {
             variable
             for variable, question in (
-                configured.survey(template["name"]) if template["name"] != PREFIX + "configure_awx" else {}
+                configured.survey(template["name"])
+                if template["name"] not in (TITLES["configure_awx"], TITLES[PAGE])
+                else {}
             ).items()
             if question["required"]
         }
         # The server refuses a schedule that leaves such a question open, whatever its default.
         assert set(schedule.get("extra_data", {})) == required
-    assert configured.named("schedules", PREFIX + "schedule_pending of gpu_pool")["extra_data"] == {
+    assert configured.named("schedules", f"{TITLES['schedule_pending']} of gpu_pool")["extra_data"] == {
         "session_resource_group": "gpu_pool"
+    }
+
+
+def test_the_status_page_is_written_to_a_web_server(configured: Awx) -> None:
+    template = configured.named("job_templates", TITLES[PAGE])
+    assert template["playbook"] == "playbooks/status.yml"
+    assert json.loads(template["extra_vars"]) == {
+        "session_resource_group": "cluster_compute_hosts",
+        "status_page": SITE["awx_status_page"],
+        "status_host": "web",
     }
 
 
@@ -224,7 +237,7 @@ def test_inventories_come_from_the_project(configured: Awx) -> None:
 
 
 def test_what_refreshes_it_knows_the_settings_of_the_site(configured: Awx) -> None:
-    variables = json.loads(configured.named("job_templates", PREFIX + "configure_awx")["extra_vars"])
+    variables = json.loads(configured.named("job_templates", TITLES["configure_awx"])["extra_vars"])
     assert {name: variables[name] for name in SITE} == SITE
     assert variables["awx_project_url"] == configured.named("projects", "Cluster compute")["scm_url"]
 
@@ -240,13 +253,13 @@ def test_a_second_run_changes_nothing_and_a_third_what_differs(configured: Awx, 
     groups = {**GROUPS, "big_pool": {"hosts": {"node2": {}, "gpu1": {}}}}
     code, counted, output = apply(groups, awx_images=["debian:12", "new:3", "train:1"])
     assert code == 0, output
-    questions = configured.survey(PREFIX + "launch_cluster")
+    questions = configured.survey(TITLES["launch_cluster"])
     assert questions["session_resource_group"]["choices"] == [
         *("cluster_compute_hosts", "big_pool", "cpu_pool", "gpu_pool")
     ]
     assert questions["session_image"]["choices"] == ["debian:12", "new:3", "train:1"]
     assert configured.names("schedules") - {schedule["name"] for schedule in before["schedules"].values()} == {
-        PREFIX + "schedule_pending of big_pool"
+        f"{TITLES['schedule_pending']} of big_pool"
     }
     for kind in ("projects", "inventories", "inventory_sources", "execution_environments", "credential_types"):
         assert configured.things[kind] == before[kind]
@@ -257,14 +270,20 @@ def test_a_second_run_changes_nothing_and_a_third_what_differs(configured: Awx, 
     [
         (
             {"awx_survey_defaults": {"session_memory": "4 gg"}},
-            r"launch_cluster.session_memory.default is '4 gg': A launch would reject it. Give an amount of memory",
+            r"Launch a session.session_memory.default is '4 gg': A launch would reject it. Give an amount of memory",
         ),
         (
             {"awx_survey_defaults": {"session_size": "3"}},
-            r"launch_cluster.session_size.default is '3': It must be a whole number, and not text",
+            r"Launch a session.session_size.default is '3': It must be a whole number, and not text",
+        ),
+        (
+            {"awx_survey_defaults": {"session_shm": "1g"}},
+            r"Launch a session.session_shm.default is '\(value not shown\)': There is no such variable",
         ),
         ({"awx_queue_rrule": "RRULE:FREQ=DAILY;INTERVAL=1"}, r"awx_queue_rrule is 'RRULE.*': It must begin with one"),
         ({"awx_host_group": "lost"}, r"awx_host_group is 'lost': This group of the inventory has no hosts"),
+        ({"awx_status_host": "lost"}, r"awx_status_host 'lost'. Files on another host need a"),
+        ({"awx_status_page": "sessions.html"}, r"awx_status_page is 'sessions.html' and .* begin with / or ~/"),
         ({"awx_images": []}, r"No host of group cluster_compute_hosts has reported an image"),
     ],
 )
@@ -276,6 +295,39 @@ def test_what_the_server_would_refuse_is_refused_before_anything_is_sent(
     assert code != 0
     assert re.search(reason, re.sub(r"\s+", " ", output)), output
     assert len(awx.changes) == requests
+
+
+def test_a_project_of_ones_own_has_all_that_templates_run(configured: Awx, tmp_path: Path) -> None:
+    site = tmp_path / "site.yml"
+    become = {"ansible_become": True, "ansible_become_exe": "/bin/false"}
+    site.write_text(yaml.safe_dump({"all": {"vars": become}}), encoding="utf-8")
+    settings = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PWD": str(tmp_path)}
+    line = ["ansible-playbook", "-i", str(site), str(ROOT / "playbooks" / "write_awx_project.yml")]
+    line += ["-e", "awx_project_directory=own"]
+
+    def write(*options: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [*line, *options], cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=300, check=False
+        )
+        return done.returncode, done.stdout
+
+    assert write("--check")[0] == 0
+    assert not (tmp_path / "own").exists()
+    assert write()[0] == 0
+    wrappers = sorted((tmp_path / "own" / "playbooks").iterdir())
+    assert {path.stem for path in wrappers} == VERBS
+    wanted = {Path(template["playbook"]).name for template in configured.things["job_templates"].values()}
+    assert wanted == {path.name for path in wrappers}
+    subprocess.run(["ansible-playbook", "--syntax-check", *wrappers], cwd=ROOT, env=settings, timeout=120, check=True)
+    before = {path: path.stat().st_mtime_ns for path in wrappers}
+    assert write()[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in wrappers} == before
+    own = tmp_path / "own" / "playbooks" / "status.yml"
+    own.write_text("---\n- hosts: web\n", encoding="utf-8")
+    code, output = write()
+    assert code != 0
+    assert f"{own} is there already, and does not run cluster_compute.session.status. Rename it." in output
+    assert own.read_text(encoding="utf-8") == "---\n- hosts: web\n"
 
 
 class Lenient(yaml.SafeLoader):

@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.tests.support.awx.server import TOKEN, Awx, running
+from ansible_collections.cluster_compute.session.tests.support.awx.server import TITLES, TOKEN, Awx, running
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     BUSYBOX,
     CHECKOUT,
@@ -40,10 +40,9 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     replicas,
 )
 
-PREFIX = "Cluster compute: "
 SESSION = "awx"
 WRITES = "Read-only file system"
-WORKFLOW = "launch, run, collect, tear down"
+WORKFLOW = "workflow"
 ANSWERS: dict[str, dict[str, Any]] = {
     WORKFLOW: {
         "session_name": SESSION,
@@ -209,7 +208,7 @@ def answered(awx: Awx, template: str, kind: str = "job_templates") -> dict[str, 
     if template == WORKFLOW:
         key = DIRECTORY / "ssh" / "id_ed25519.pub"
         answers["session_authorized_keys"] = key.read_text(encoding="utf-8")
-    return awx.variables_of(PREFIX + template, answers, kind)
+    return awx.variables_of(TITLES[template], answers, kind)
 
 
 @dataclass
@@ -240,7 +239,8 @@ def outcome(awx: Awx) -> Outcome:
     while following:
         (node,) = following
         number = awx.named("workflow_job_template_nodes", node)["unified_job_template"]
-        template = awx.things["job_templates"][number]["name"].removeprefix(PREFIX)
+        title = awx.things["job_templates"][number]["name"]
+        template = next(name for name, known in TITLES.items() if known == title)
         if node == "tear down":
             eve = {**artifacts, **own, "awx_user_name": "eve"}
             result.strangers = {verb: job(verb, {**answered(awx, verb), **eve}) for verb in OF_OWNERS}
@@ -262,9 +262,9 @@ def others(awx: Awx, artifacts: Mapping[str, Any]) -> dict[str, Job]:
     verbs = sorted(set(ANSWERS) - {WORKFLOW, "job_result", *LATER})
 
     def run(verb: str) -> Job:
-        check = ["--check"] if awx.named("job_templates", PREFIX + verb)["job_type"] == "check" else []
+        check = ["--check"] if awx.named("job_templates", TITLES[verb])["job_type"] == "check" else []
         site = {"session_apps": APPS} if verb.endswith("_app") else {}
-        playbook = Path(awx.named("job_templates", PREFIX + verb)["playbook"]).stem
+        playbook = Path(awx.named("job_templates", TITLES[verb])["playbook"]).stem
         return job(playbook, {**answered(awx, verb), **artifacts, **site}, *check)
 
     # More of them at a time are more than the lab's hosts answer in time on a machine of two cores.
@@ -275,7 +275,7 @@ def others(awx: Awx, artifacts: Mapping[str, Any]) -> dict[str, Job]:
 
 
 def test_the_choices_are_those_of_the_lab(awx: Awx) -> None:
-    questions = awx.survey(PREFIX + "launch_cluster")
+    questions = awx.survey(TITLES["launch_cluster"])
     assert questions["session_resource_group"]["choices"] == ["cluster_compute_hosts", "lab", "small_pool"]
     images = questions["session_image"]["choices"]
     assert {DEMO, BUSYBOX} <= set(images)
@@ -287,7 +287,7 @@ def test_every_template_is_run(awx: Awx, outcome: Outcome) -> None:
     in_workflow = {awx.things["job_templates"][node["unified_job_template"]]["name"] for node in nodes}
     assert set(outcome.nodes) == {node["identifier"] for node in nodes}
     # The template configure_awx has been run to make all of them, and is there only where there is a credential for it.
-    assert in_workflow | {PREFIX + verb for verb in outcome.verbs} == awx.names("job_templates")
+    assert in_workflow | {TITLES[verb] for verb in outcome.verbs} == awx.names("job_templates")
 
 
 def test_every_job_succeeds_and_writes_nothing_to_the_project(outcome: Outcome) -> None:
@@ -357,8 +357,8 @@ def test_what_jobs_say(outcome: Outcome) -> None:
     assert "The queue is empty." in verbs["schedule_pending"].output
     assert "There are no objects without an owner." in verbs["gc"].output
     assert f"Host {SESSION}.main1 main1" in verbs["login"].output
-    assert "Sessions that hold resources here: " in verbs["drain_hosts"].output
-    assert "Sessions that hold resources here: " in verbs["undrain_hosts"].output
+    assert "n1 is drained. Sessions that hold resources there: " in verbs["drain_hosts"].output
+    assert "n1 is undrained. Sessions that hold resources there: " in verbs["undrain_hosts"].output
     event = verbs["drain_hosts"].artifacts["cluster_compute_event"]
     assert (event["verb"], list(event["hosts"])) == ("drain", ["n1"])
     assert re.search(rf"\b{SESSION} +RUNNING\b", verbs["status"].output), verbs["status"].output

@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.tests.support.integration_lab.d
     differences,
     in_parallel,
     launch,
+    on,
     play,
     record,
     replicas,
@@ -56,7 +57,13 @@ SHOWN: dict[str, Any] = {
     "session_failure_policy": "keep",
     "session_owner": "alice",
 }
-LARGE: dict[str, Any] = {**BASE, "session_name": "large", "session_size": 9, "session_cpus": 1, "session_wait": True}
+LARGE: dict[str, Any] = {
+    **BASE,
+    "session_name": "large",
+    "session_size": 9,
+    "session_cpus": 1,
+    "session_on_no_capacity": "wait",
+}
 NEW: dict[str, Any] = {**BASE, "session_name": "new", "session_size": 2, "session_max_replicas_per_host": 1}
 DRAWN = (
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID"),
@@ -82,7 +89,7 @@ def shown() -> Iterator[dict[str, Replica]]:
     try:
         launch(SHOWN).ok()
         found = replicas("shown")
-        launch({**LARGE, "session_wait": False}).ok()
+        launch({**LARGE, "session_on_no_capacity": "queue"}).ok()
         found["sub2"].run("touch", "/end")
         deadline = time.monotonic() + 60
         while replicas("shown")["sub2"].inspected["State"]["Status"] != "exited":
@@ -181,14 +188,28 @@ def test_the_page_shows_the_same_and_leads_nowhere(
     assert any(session["network"]["subnet"] in text for text in read.texts)
 
 
+@pytest.mark.parametrize("host", ["", "n2"])
 def test_without_figures_the_page_is_written_only_when_something_is_new(
-    shown: dict[str, Replica], tmp_path: Path
+    host: str, shown: dict[str, Replica], tmp_path: Path
 ) -> None:
-    variables = {"status_page": str(tmp_path / "page.html"), "status_usage": "false"}
+    path = "/srv/sessions.html" if host else str(tmp_path / "page.html")
+    variables = {"status_page": path, "status_host": host, "status_usage": "false"}
     first, second = [play("status", variables).ok() for _time in range(2)]
     assert first.changed_hosts != set()
     assert second.changed_hosts == set()
-    assert "measured" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = on(host, "cat", path) if host else Path(path).read_text(encoding="utf-8")
+    if host:
+        on(host, "rm", path)
+    assert "sub1" in page
+    assert "measured" not in page
+
+
+@pytest.mark.parametrize(("host", "path"), [("web9", "/srv/sessions.html"), ("n2", "sessions.html")])
+def test_where_a_page_cannot_be_written_is_said_before_hosts_are_asked(host: str, path: str) -> None:
+    run = play("status", {"status_page": path, "status_host": host})
+    assert run.code != 0
+    assert f"status_host is '{host}'. Files on another host need a host of the inventory" in run.output
+    assert not run.of("Show the sessions")
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from typing import Any
 import ansible_collections.awx
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.tests.support.awx.server import TOKEN, Awx, running
+from ansible_collections.cluster_compute.session.tests.support.awx.server import TITLES, TOKEN, Awx, running
 from ansible_collections.cluster_compute.session.tests.support.integration_lab.driver import (
     CHECKOUT,
     NETWORK,
@@ -34,7 +34,6 @@ pytestmark = pytest.mark.stamped("walks")
 
 WALKS = CHECKOUT / "tests" / "walks"
 SESSIONS = ("train", "notebook", "simulation", "clicked")
-PREFIX = "Cluster compute: "
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +87,9 @@ def in_the_shell(home: Path, awx: Awx, folder: Path, line: str) -> str:
 
 def clicked(awx: Awx, name: str, answers: dict[str, Any]) -> str:
     """Return the line of the job that a template starts with these answers."""
-    playbook = Path(awx.named("job_templates", PREFIX + name)["playbook"]).stem
-    variables = awx.variables_of(PREFIX + name, answers)
-    required = {variable for variable, question in awx.survey(PREFIX + name).items() if question["required"]}
+    playbook = Path(awx.named("job_templates", TITLES[name])["playbook"]).stem
+    variables = awx.variables_of(TITLES[name], answers)
+    required = {variable for variable, question in awx.survey(TITLES[name]).items() if question["required"]}
     assert required <= {*variables}
     return f"ansible-playbook -i hosts.yml cluster_compute.session.{playbook} -e {shlex.quote(json.dumps(variables))}"
 
@@ -119,7 +118,7 @@ def test_a_walk(who: str, home: Path, awx: Awx, capsys: pytest.CaptureFixture[st
                 continue
             if "survey" in step:
                 line = clicked(awx, step["survey"], step["answers"])
-                counted["questions"] += len(awx.survey(PREFIX + step["survey"]))
+                counted["questions"] += len(awx.survey(TITLES[step["survey"]]))
                 counted["answers"] += len(step["answers"])
             else:
                 line = step["command"]

@@ -18,15 +18,24 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import yaml
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.show.awx import (
     check_answer,
     check_rrule,
     check_survey,
 )
 
+PREFIX = "Cluster compute: "
+_VARIABLES = Path(__file__).resolve().parents[3] / "roles" / "awx" / "vars" / "main.yml"
+TITLES: dict[str, str] = {
+    name: f"{PREFIX}{title}"
+    for name, title in yaml.safe_load(_VARIABLES.read_text(encoding="utf-8"))["awx_titles"].items()
+}
+"""Names of templates and of the workflow, by those of the playbooks."""
 TOKEN = "for the tests alone"  # noqa: S105 the server is a stand-in
 ROOT = "/api/v2/"
 REFERENCES = {

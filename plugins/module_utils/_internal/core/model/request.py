@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 
 from ..values.authorized_keys import PublicKey
 from ..values.deferred import dataclass
-from ..values.errors import InvalidInput
+from ..values.errors import HIDDEN, InvalidInput
 from ..values.failure import RESTART
 from ..values.image_names import MISSING
-from ..values.parse import HIDDEN, Reader, closest, format_span, is_given, parse_integer
+from ..values.parse import Reader, closest, format_span, is_given, parse_integer
 from ..values.ports import EVERY_ADDRESS, ports_collide
 from ..values.resources import Resources, format_cpus
 from ..values.start_order import MAXIMUM_WAVES, start_waves

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.plan import PinnedImage
 from ..values.deferred import dataclass
-from ..values.errors import InvalidInput, Problem
+from ..values.errors import HIDDEN, InvalidInput, Problem
 from ..values.image_names import (
     ALWAYS,
     DEFAULT_REGISTRY,
@@ -67,16 +67,13 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, Sequence) and not isinstance(value, (list, tuple, bytes)))
 
 
-_HIDDEN = "(value not shown)"
-
-
 def parse_registries(value: object) -> dict[str, dict[str, str]]:
     """Return user name and password by registry. Raises InvalidInput, which shows no value."""
     allowed = "It must be a mapping of registries to {username: …, password: …}."
     if not is_given(value):
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidInput.single(REGISTRIES, _HIDDEN, allowed)
+        raise InvalidInput.single(REGISTRIES, HIDDEN, allowed)
     problems = []
     found = {}
     for key, login in value.items():
@@ -94,13 +91,13 @@ def parse_registries(value: object) -> dict[str, dict[str, str]]:
 def _login_problem(key: object, login: object) -> Problem | None:
     """Return what is wrong with an entry of `REGISTRIES`; None if nothing is."""
     if not isinstance(key, str) or not _REGISTRY.fullmatch(key):
-        place = key if isinstance(key, str) else _HIDDEN
+        place = key if isinstance(key, str) else HIDDEN
         return Problem(REGISTRIES, place, "A registry is named as in an image, such as registry.example:5000.")
     texts = login.values() if isinstance(login, Mapping) and set(login) == {"username", "password"} else [None]
     if all(_is_text(text) and text for text in texts):
         return None
     message = "It must hold username and password, both text that is not empty, and nothing else."
-    return Problem(f"{REGISTRIES}[{key}]", _HIDDEN, message)
+    return Problem(f"{REGISTRIES}[{key}]", HIDDEN, message)
 
 
 def platform_of(facts: HostFacts) -> str:

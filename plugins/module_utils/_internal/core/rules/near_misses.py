@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
 from ..model.fields import KNOWN_VARIABLES, PREFIX
-from ..values.errors import Problem
-from ..values.parse import HIDDEN
+from ..values.errors import HIDDEN, Problem
 
 SITE_PREFIX = "cluster_compute_"
 SITE = (

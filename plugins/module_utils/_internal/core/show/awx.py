@@ -13,20 +13,20 @@ question, and silently drops a default that is not a valid answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..model.fields import KNOWN_VARIABLES, PREFIX, questions
 from ..model.request import parse_request
 from ..rules.limits import DEFAULT_LIMITS, Limits
-from ..values.errors import InvalidInput, Problem
+from ..values.errors import HIDDEN, InvalidInput, Problem
 from ..values.parse import did_you_mean
 
 TEXT_TYPES = ("text", "textarea", "password")
 CHOICE_TYPES = ("multiplechoice", "multiselect")
 LAUNCH, SESSION = "launch", "session"
 """Placeholders for all questions before a launch, and for those that a workflow does not answer by itself."""
-OF_LAUNCHES = {f"{PREFIX}{name}" for name in ("wait", "recreate", "batch_command")}
+OF_LAUNCHES = {f"{PREFIX}{name}" for name in ("on_no_capacity", "recreate", "batch_command")}
 """Questions that only `LAUNCH` stands for."""
 QUESTION_TYPES = (*TEXT_TYPES, *CHOICE_TYPES, "integer", "float")
 MAXIMUM_COUNT = 999
@@ -54,7 +54,7 @@ def make_survey(
     further questions by name, which is also their variable unless they name another; text and optional by default.
     choices: the possible answers, by variable; a text question with choices becomes a choice, and then its default is
     the first choice unless it is among them. Without choices it stays a text question. defaults: by variable, in place
-    of those in the questions. Choices and defaults without a question are ignored. limits: values of
+    of those in the questions; others are only checked. Choices without a question are ignored. limits: values of
     ``cluster_compute_limits``, of each host: a priority that none of them allows is not offered. Raises InvalidInput.
     """
     most = max((Limits.from_variable(value).priority for value in limits), default=DEFAULT_LIMITS.priority)
@@ -64,13 +64,29 @@ def make_survey(
         for question in _questions(name, entry, own or {})
     ]
     survey = {"name": name, "description": description, "spec": spec}
-    problems = check_survey(survey, name)
+    asked = {question["variable"]: question for question in spec if "variable" in question}
+    problems = check_survey(survey, name) + _unknown(defaults, {*asked, *_variables(own or {})}, name)
     if not problems:
-        sample = {question["variable"]: question["default"] for question in spec if "default" in question}
+        answers = {variable: question["default"] for variable, question in asked.items() if "default" in question}
+        sample = {**defaults, **answers}
         problems += _check_request({key: value for key, value in sample.items() if key in KNOWN_VARIABLES}, name)
     if problems:
         raise InvalidInput(problems)
     return survey
+
+
+def _variables(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [str(question.get("variable", name)) for name, question in own.items()]
+
+
+def _unknown(defaults: Mapping[str, Any], others: Collection[str], name: str) -> list[Problem]:
+    """Return the problems of defaults: their variables have to be those of a launch, or among *others* of questions."""
+    known = sorted({*KNOWN_VARIABLES, *others})
+    return [
+        Problem(f"{name}.{variable}.default", HIDDEN, f"There is no such variable.{did_you_mean(variable, known)}")
+        for variable in defaults
+        if variable not in known
+    ]
 
 
 def _questions(
@@ -94,7 +110,9 @@ def _questions(
 def _with_choices(question: Mapping[str, Any], choices: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
     made = dict(question)
     if question["variable"] in defaults:
-        made["default"] = defaults[question["variable"]]
+        default = defaults[question["variable"]]
+        # YAML reads the word of such a choice as a truth value.
+        made["default"] = str(default).lower() if isinstance(default, bool) else default
     if choices:
         made["type"] = "multiplechoice"
         made["choices"] = list(choices)

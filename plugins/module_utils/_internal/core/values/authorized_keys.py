@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Iterator
 
 from .deferred import dataclass
-from .errors import InvalidInput, Problem, show
+from .errors import HIDDEN, InvalidInput, Problem, show
 
 ED25519_BYTES = 32
 LEAST_RSA_BITS = 2048
@@ -35,7 +35,6 @@ TYPES = (
 MAXIMUM_KEYS = 64
 MAXIMUM_COMMENT = 256
 
-HIDDEN = "(value not shown)"
 _PRIVATE = ("PRIVATE KEY", "PuTTY-User-Key-File", "b3BlbnNzaC1rZXktdjE", "SSH PRIVATE KEY FILE")
 """Text that only private keys contain: their first lines, and the first bytes of OpenSSH's form in base64."""
 _FORM = "It must be a public key as a file ending in .pub holds it: its type, its content, and if you like a comment."

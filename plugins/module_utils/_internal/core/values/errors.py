@@ -92,6 +92,10 @@ def hangs(error: BaseException | None) -> bool:
     return bool(getattr(error, "hangs", False))
 
 
+HIDDEN = "(value not shown)"
+"""Takes the place of a value that may be secret."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """One problem of the input.

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable, TypeVar
 
 from .environment_names import CONTRACT_NAMES, ENVIRONMENT_NAME
-from .errors import InvalidInput, Problem
+from .errors import HIDDEN, InvalidInput, Problem
 
 MAXIMUM_ENVIRONMENT_STRING = 131071
 """Most bytes of NAME=value: Linux' MAX_ARG_STRLEN minus the closing NUL."""
-HIDDEN = "(value not shown)"
 _ANOTHER = re.compile(r",\s*[A-Z_][A-Z0-9_]*=")
 """Separates variables that were given in one line."""
 

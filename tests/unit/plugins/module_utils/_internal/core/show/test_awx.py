@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +170,8 @@ def test_rules_that_the_server_takes(rule: str) -> None:
 def test_the_default_rules_are_such() -> None:
     defaults = yaml.safe_load((ROOT / "roles/awx/defaults/main.yml").read_text(encoding="utf-8"))
     rules = [value for name, value in defaults.items() if name.endswith("_rrule")]
-    assert len(rules) == 3
-    assert [check_rrule(rule) for rule in rules] == [[], [], []]
+    assert len(rules) == 4
+    assert [check_rrule(rule) for rule in rules] == [[]] * 4
 
 
 def test_choices_make_a_question_one_of_a_choice() -> None:
@@ -199,6 +200,32 @@ def test_a_default_that_a_launch_would_refuse_is_refused() -> None:
         InvalidInput, match=r"launch.session_memory.default is '4 gg': A launch would reject it. Give an"
     ):
         make_survey("launch", "", [memory], {}, {"session_memory": "4 gg"})
+
+
+def test_a_default_of_what_is_not_asked_is_checked_as_well() -> None:
+    name = {"type": "text", "question_name": "Name", "variable": "session_name", "required": True}
+    own = {"logs_tail": {"question_name": "Lines"}, "all": {"question_name": "Name", "variable": "app"}}
+    made = make_survey("few", "", [name], {}, {"session_memory": "4g", "logs_tail": "9", "app": "x"}, own)
+    assert made["spec"] == [name]
+    for wrong, why in (
+        ({"session_memory": "4 gg"}, r"few.session_memory.default is '4 gg': A launch would reject it."),
+        (
+            {"session_memroy": "4g"},
+            r"few.session_memroy.default is '.value not shown.': There is no .* Did you mean session_memory\?",
+        ),
+        (
+            {"log_tail": "9"},
+            r"few.log_tail.default is '.value not shown.': There is no such variable. Did you mean logs_tail\?",
+        ),
+        ({"all": "x"}, r"few.all.default is '.value not shown.': There is no such variable."),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            make_survey("few", "", [name], {}, wrong, own)
+
+
+def test_a_default_may_be_true_where_the_choices_are_words() -> None:
+    (asked,) = make_survey("launch", "", ["session_recreate"], {}, {"session_recreate": True})["spec"]
+    assert asked["default"] == "true"
 
 
 def test_groups_whose_hosts_are_all_for_sessions() -> None:
@@ -304,18 +331,14 @@ def test_each_field_from_the_answer_to_the_request(variable: str, answer: Any, e
 
 
 def test_no_field_of_the_dialog_is_left_out() -> None:
-    of_the_launch_alone = ["session_wait", "session_shared_with", "session_recreate"]
+    of_the_launch_alone = ["session_on_no_capacity", "session_shared_with", "session_recreate"]
     assert [field[0] for field in FIELDS] == [name for name in DIALOG if name not in of_the_launch_alone]
     assert read_variable("shared_with", {"session_shared_with": "ada, bob"}) == ("ada", "bob")
     assert read_variable("shared_with", {"session_shared_with": ""}) == ()
-    for name in ("wait", "recreate"):
+    for name, answers in (("on_no_capacity", ["queue", "wait", "fail"]), ("recreate", [False, True])):
         question = DIALOG[f"session_{name}"]
-        assert (question["type"], question["choices"], question["default"]) == (
-            "multiplechoice",
-            ["false", "true"],
-            "false",
-        )
-        assert [read_variable(name, {f"session_{name}": answer}) for answer in question["choices"]] == [False, True]
+        assert (question["type"], question["default"]) == ("multiplechoice", question["choices"][0])
+        assert [read_variable(name, {f"session_{name}": answer}) for answer in question["choices"]] == answers
 
 
 def test_what_nobody_touched_is_what_a_launch_does_by_itself() -> None:
@@ -339,9 +362,17 @@ def test_every_template_has_a_survey_that_the_server_takes() -> None:
     assert surveys == 22
 
 
+def test_the_page_names_templates_as_awx_shows_them() -> None:
+    page = (ROOT / "docs" / "awx.md").read_text(encoding="utf-8")
+    (teams,) = (line for line in page.splitlines() if line.startswith("| the teams | *Execute* on"))
+    named = re.findall(r"\*([^*]+)\*", teams)[1:]
+    assert len(named) > 10
+    assert {*named} <= {*VARIABLES["awx_titles"].values()}
+
+
 def test_a_workflow_does_not_ask_what_it_decides_itself() -> None:
     asked = {question["variable"] for question in make_survey("x", "", ["session"], CHOICES, {})["spec"]}
-    assert {*DIALOG} - asked == {"session_wait", "session_recreate", "session_batch_command"}
+    assert {*DIALOG} - asked == {"session_on_no_capacity", "session_recreate", "session_batch_command"}
     assert "session" in VARIABLES["awx_workflow"]["questions"]
 
 
@@ -368,8 +399,10 @@ def test_a_question_that_is_only_named() -> None:
 
 def test_the_workflow_tears_down_however_it_goes_and_fails_where_its_command_does() -> None:
     nodes = {node["identifier"]: node for node in VARIABLES["awx_workflow"]["nodes"]}
-    templates = {name: node["unified_job_template"]["name"].rpartition(" ")[2] for name, node in nodes.items()}
-    assert {name.rpartition("}}")[2] for name in templates.values()} <= {t["name"] for t in VARIABLES["awx_templates"]}
+    titles = [node["unified_job_template"]["name"] for node in nodes.values()]
+    templates = {name.rpartition("awx_titles.")[2].removesuffix(" }}") for name in titles}
+    assert len(templates) == len(nodes)
+    assert templates <= {template["name"] for template in VARIABLES["awx_templates"]} <= {*VARIABLES["awx_titles"]}
 
     def after(name: str, outcome: str) -> list[str]:
         related = nodes[name].get("related", {})
@@ -394,7 +427,8 @@ def test_configure_awx_is_told_all_settings() -> None:
     options = yaml.safe_load((ROOT / "roles/awx/meta/argument_specs.yml").read_text(encoding="utf-8"))
     settings = set(options["argument_specs"]["main"]["options"])
     assert set(VARIABLES["awx_setting_names"]) == settings
-    assert set(defaults) == settings - {"awx_execution_environment_image"} | {"awx_state_directory"}
+    of_others = {"awx_state_directory", "awx_project_directory"}
+    assert set(defaults) == settings - {"awx_execution_environment_image"} | of_others
 
 
 @pytest.mark.parametrize(
