@@ -12,6 +12,7 @@ import argparse
 import ast
 import hashlib
 import io
+import re
 import subprocess
 import sys
 import tokenize
@@ -122,10 +123,14 @@ def command(kind: str) -> list[str]:
 def judged(path: Path) -> bytes:
     """Return what counts of a file: of a Python file what runs, without comments, documentation and the layout.
 
+    Of a page it is the commands, which are all that a test runs of it.
     The first line counts if it names an interpreter. Python before 3.12 has one token for an f-string, later ones have
     several: it counts as one text.
     """
     content = path.read_bytes()
+    if path.suffix == ".md":
+        blocks = re.findall(rb"^```sh\n(.*?)^```$", content, re.MULTILINE | re.DOTALL)
+        return b"".join(line for line in b"".join(blocks).splitlines(True) if not line.startswith(b"#"))
     if path.suffix != ".py":
         return content
     text = content.decode("utf-8")
@@ -160,7 +165,7 @@ def judged(path: Path) -> bytes:
 def digest(root: Path, kind: str) -> str:
     """Return a digest of names and contents of what the tests of *kind* judge, in the tree at *root*.
 
-    The words of Python files do not count (`judged`).
+    The words of Python files and pages do not count (`judged`).
 
     Raises FileNotFoundError for a pattern that finds nothing: it would let changes pass.
     """
