@@ -51,4 +51,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_more: Any) -> str
 
     # A page has the title of its first heading only where nothing stands before it.
     text = re.sub(r"\A(<!--.*?-->\s*)+", "", markdown, flags=re.DOTALL)
+    text = re.sub(r"^> \[!(\w+)\]\n((?:> .*\n?)+)", _box, text, flags=re.MULTILINE)
     return re.sub(r"\]\((\.\./[^)#]+)(#[^)]*)?\)", full, text)
+
+
+def _box(found: re.Match[str]) -> str:
+    """Return an alert of a forge's pages as a box of the site (Markdown's admonition)."""
+    lines = found[2].splitlines()
+    return f"!!! {found[1].lower()}\n" + "".join(f"    {line[2:]}\n" for line in lines)

@@ -31,7 +31,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     KNOWN_VARIABLES,
     documented,
 )
-from ansible_collections.cluster_compute.session.tools import diagrams, matrix, session_schema  # noqa: E402
+from ansible_collections.cluster_compute.session.tools import (  # noqa: E402
+    cheat_sheet,
+    diagrams,
+    for_programs,
+    matrix,
+    session_schema,
+)
+from ansible_collections.cluster_compute.session.tools.markdown_text import marked, sentences, table  # noqa: E402
+from ansible_collections.cluster_compute.session.tools.verb_facts import Verb, artifacts_of  # noqa: E402
 
 FOLDER = CHECKOUT / "docs" / "reference"
 ASSETS = CHECKOUT / "docs" / "assets"
@@ -207,32 +215,9 @@ def pages(everything: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         "modules.md": modules(everything["module"]),
         "plugins.md": plugins(everything),
         "files.md": diagrams.files(CHECKOUT),
+        **for_callers(everything),
     }
     return {name: f"{HEAD}\n{text.strip()}\n" for name, text in made.items()}
-
-
-def marked(text: str) -> str:
-    """Return Ansible's markup as Markdown."""
-    text = re.sub(r"\b[LR]\(([^,()]+), *([^()]+)\)", r"[\1](\2)", text)
-    text = re.sub(r"\bM\((?:[a-z_]+\.[a-z_]+\.)?([^()]+)\)", r"`\1`", text)
-    return re.sub(r"\b(?:C|O|V|E|P|RV|I|B|U)\(([^()]*(?:\([^()]*\)[^()]*)*)\)", r"`\1`", text)
-
-
-def sentences(description: str | Iterable[str]) -> list[str]:
-    """Return the paragraphs of a description."""
-    return [marked(text) for text in ([description] if isinstance(description, str) else description)]
-
-
-def cell(text: str) -> str:
-    """Return text that can stand in a table."""
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Return the lines of a table, and an empty one."""
-    head = list(head)
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    return [*lines, *(f"| {' | '.join(cell(text) for text in row)} |" for row in rows), ""]
 
 
 def options_table(options: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any] | None = None) -> list[str]:
@@ -258,6 +243,36 @@ def as_yaml(value: Any) -> str:
     if value == "":
         return '""'
     return value if isinstance(value, str) else json.dumps(value)
+
+
+# ---- callers ------------------------------------------------------------------------------------------------------
+
+
+def for_callers(everything: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the pages for people who look up a command, and for programs that run one."""
+    verbs = verbs_of(everything["role"])
+    overview = everything["module"]["session_info"]["return"]["overview"]["contains"]
+    programs = for_programs.page(verbs, cheat_sheet.purposes(), overview, CHECKOUT)
+    return {"cheat_sheet.md": cheat_sheet.page(verbs), "programs.md": programs}
+
+
+def verbs_of(known_roles: Mapping[str, Any]) -> dict[str, Verb]:
+    """Return the playbooks that are not of the lab."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted((CHECKOUT / "playbooks").glob("*.yml"))}
+    plays = {name: yaml.safe_load(text) for name, text in texts.items() if not is_of_lab(name)}
+    roles = {name: roles_of(found) for name, found in plays.items()}
+    made = {}
+    for name, found in plays.items():
+        own_rows = own_variables(texts[name], entries_of(found), known_roles)
+        defaults = {row[0].strip("`"): row[1] for row in own_rows}
+        command = usage(name, requests_of(found), own_rows)[0]
+        made[name] = Verb(
+            required=tuple(re.findall(r"-e (\w+)=", command)),
+            reads=frozenset({*defaults, *KNOWN_VARIABLES, *re.findall(r"\w+", texts[name])}),
+            defaults=defaults,
+            artifacts=artifacts_of(CHECKOUT, name, roles),
+        )
+    return made
 
 
 # ---- playbooks ----------------------------------------------------------------------------------------------------
@@ -306,12 +321,10 @@ def playbook(name: str, known_roles: Mapping[str, Any]) -> list[str]:
     reads["group"] = "`session_resource_group`; `session_name`, to mean one session alone"
     rows = [["of the request", reads[only]] for only in requests]
     sites, others = set(SITE.findall(text)), set()
-    for role in used:
-        defaults = (
-            (CHECKOUT / "roles" / role / "defaults" / "main.yml").read_text(encoding="utf-8")
-            if defaults_of(role)
-            else ""
-        )
+    for role, entry in entries_of(plays):
+        entries = known_roles.get(role, {}).get("entry_points", {})
+        options = entries.get(entry, entries.get("main", {})).get("options", {})
+        defaults = " ".join(str(default) for name, default in defaults_of(role).items() if name in options)
         sites |= set(SITE.findall(defaults))
         others |= set(REQUEST.findall(defaults))
     own = sites & described("site.md")
@@ -363,8 +376,10 @@ def usage(name: str, requests: Iterable[str], own_rows: Iterable[Iterable[str]])
     for only in dict.fromkeys([] if "group" in requests else requests):
         words += [f"-e {word}" for word in asked.get(only, ())]
     words += ["-e session_batch_command=COMMAND"] if name == "run" else []
-    for variable, default, *_meaning in own_rows:
-        words += [f"-e {variable.strip('`')}=…"] if default.startswith("required") and name not in default else []
+    here = f"Required to {name.replace('_', ' ')}."
+    for variable, default, meaning in own_rows:
+        is_required = (default.startswith("required") and name not in default) or here in meaning
+        words += [f"-e {variable.strip('`')}=…"] if is_required else []
     short = short_commands().get(name)
     return [" ".join(words), *([short] if short else [])]
 

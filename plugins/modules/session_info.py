@@ -108,6 +108,14 @@ overview:
           description: What is wrong with it. Empty if nothing is wrong.
           type: str
           returned: always
+        drained:
+          description: Why it accepts no new sessions, with C(reason), C(by) and C(since). Null if it accepts them.
+          type: dict
+          returned: always
+        suspect:
+          description: Why it gets new sessions only if no other host has capacity (C(reason)). Null if it is trusted.
+          type: dict
+          returned: always
         labels:
           description: Its labels, such as rack and zone.
           type: dict
@@ -140,7 +148,7 @@ overview:
           elements: str
           returned: always
     sessions:
-      description: All known sessions by name, including those that wait and those that failed.
+      description: All known sessions by name, including waiting and failed ones.
       returned: always
       type: list
       elements: dict

@@ -224,12 +224,17 @@ def test_run_follows_the_command_and_ends_with_its_exit_code(site: Site, capsys:
     assert site.run("run", "--detach", name) == 0
     assert "Next: ccs ps   ccs down a" in capsys.readouterr().out
     site.artifacts.unlink()
-    request = {"session_name": "a", "session_batch_command": "python train.py", "session_wait": True, **KEYS}
+    request = {
+        "session_name": "a",
+        "session_batch_command": "python train.py",
+        "session_on_no_capacity": "wait",
+        **KEYS,
+    }
     request["session_command"] = ["sleep", "infinity"]
     assert [(playbook, variables) for playbook, variables, _options in site.asked()] == [
         ("run", request),
         ("run", request),
-        *[("launch_cluster", {key: value for key, value in request.items() if key != "session_wait"})] * 2,
+        *[("launch_cluster", {key: value for key, value in request.items() if key != "session_on_no_capacity"})] * 2,
     ]
     assert site.run("run", site.write("name: a\n")) == 2
     assert "has no 'command'" in capsys.readouterr().err
@@ -377,3 +382,92 @@ def test_what_newcomers_are_told_is_a_command_or_a_field() -> None:
     named = {word.partition(":")[0] for word in told if not word.startswith("ccs ")} - others
     assert len(named) > 20
     assert named - fields == set()
+
+
+BESIDE = {
+    "exec": "run_job",
+    "logs": "logs",
+    "ps": "status",
+    "down": "teardown_cluster",
+    "prepare": "prepare_hosts",
+    "preflight": "preflight",
+    "drain": "drain_hosts",
+    "undrain": "undrain_hosts",
+    "ssh": "login",
+    "app": "open_app",
+    "up": "launch_cluster",
+    "plan": "plan_cluster",
+}
+"""Command of ccs: its playbook."""
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md"))]
+
+
+def shown(page: str) -> list[tuple[str, str]]:
+    """Return the commands of a page's ``sh`` blocks that run a playbook, each with the comment before it, if any."""
+    text = (CHECKOUT / page).read_text(encoding="utf-8")
+    found = []
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        comment = ""
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.removeprefix("! ").startswith("ansible-playbook "):
+                found.append((comment, line))
+            comment = line[2:] if line.startswith("# ccs ") else ""
+    return found
+
+
+def playbook_of(command: str) -> str:
+    """Return the name of the playbook that a command runs."""
+    name = next(word for word in shlex.split(command) if re.search(r"\.yml$|^cluster_compute\.", word))
+    return Path(name).stem if name.endswith(".yml") else name.rpartition(".")[2]
+
+
+def meaning(playbook: str, variables: dict[str, Any], options: list[str]) -> tuple[Any, ...]:
+    """Return what a run of a playbook is asked for, the same for texts as for what they stand for."""
+    variables, rest, words = dict(variables), [], iter(options)
+    for word in words:
+        if word != "-e":
+            rest.append(word)
+            continue
+        given = next(words)
+        name, _equals, value = given.partition("=")
+        variables.update(json.loads(given) if given.startswith("{") else {name: value})
+    if variables.get("job_command", [""])[0] == "sh":
+        variables["job_command"][0] = "/bin/sh"  # of a text
+    jobs = {name: variables.pop(name) for name in [*variables] if name.startswith("job_")}
+    logs = {name: variables.pop(name) for name in [*variables] if name.startswith("logs_")}
+    if playbook == "launch_cluster":
+        variables.pop("session_authorized_keys", None)  # ccs gives those of the user
+    as_text = {name: ",".join(value) if isinstance(value, list) else str(value) for name, value in variables.items()}
+    return (
+        playbook,
+        parse_job_request(jobs) if jobs else None,
+        parse_logs_request(logs) if playbook == "logs" else None,
+        {name: value for name, value in as_text.items() if value},
+        sorted(rest),
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_the_line_of_ccs_that_runs_the_same_before_that_of_a_playbook(
+    site: Site, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site.folder / "ssh").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", f"{site.folder}:{os.environ['PATH']}")
+    (site.folder / "examples").symlink_to(CHECKOUT / "examples")
+    for comment, command in shown(page):
+        playbook = playbook_of(command)
+        if not comment:
+            is_without = (
+                command.startswith("! ") or "job_id=" in command or playbook in ("launch_cluster", "plan_cluster")
+            )
+            assert is_without or playbook not in BESIDE.values(), f"{page}: no line of ccs before '{command}'"
+            continue
+        assert site.run(*shlex.split(comment)[1:]) == 0, comment
+        words = shlex.split(command.removeprefix("! "))[1:]
+        words.remove(next(word for word in words if word.endswith((f"/{playbook}.yml", f".{playbook}"))))
+        assert meaning(*site.asked()[-1]) == meaning(playbook, {}, words), comment
+
+
+def test_the_pages_show_each_command_of_ccs_that_runs_a_playbook() -> None:
+    beside = {comment.split()[1] for page in PAGES for comment, _command in shown(page) if comment}
+    assert {*BESIDE} - beside == {"app", "plan"}

@@ -295,7 +295,7 @@ class TestStamps:
         stamps = self.passed(tree)
         for path in [path for path in tree.rglob("*") if path.is_file() and path != tree / stamps.FILE]:
             content = path.read_bytes()
-            path.write_bytes(content + b"y = 2\n")
+            path.write_bytes(content + (b"```sh\ny\n```\n" if path.suffix == ".md" else b"y = 2\n"))
             assert stamps.outdated(tree), path
             path.write_bytes(content)
             assert stamps.outdated(tree) == []
@@ -376,6 +376,23 @@ class TestStamps:
         judged = load("stamps").judged
         path = tmp_path / "code.py"
         path.write_text('x = 1\n\n\ndef f():\n    """Doc."""\n    return "# 1"\n', encoding="utf-8")
+        before = judged(path)
+        path.write_text(text, encoding="utf-8")
+        assert (judged(path) == before) is is_same
+
+    @pytest.mark.parametrize(
+        ("text", "is_same"),
+        [
+            ("Other words.\n\n```sh\nls -l\n```\n\n```text\nb\n```\n", True),
+            ("Words.\n\n```sh\n# ccs ls\nls -l\n```\n\n```text\na\n```\n", True),
+            ("Words.\n\n```sh\nls -a\n```\n\n```text\na\n```\n", False),
+        ],
+        ids=["words", "comment", "command"],
+    )
+    def test_commands_of_a_page_count_alone(self, text: str, is_same: bool, tmp_path: Path) -> None:
+        judged = load("stamps").judged
+        path = tmp_path / "page.md"
+        path.write_text("Words.\n\n```sh\nls -l\n```\n\n```text\na\n```\n", encoding="utf-8")
         before = judged(path)
         path.write_text(text, encoding="utf-8")
         assert (judged(path) == before) is is_same
@@ -464,6 +481,7 @@ class TestReference:
             ("C(default({}, true)) and E(TERM)", "`default({}, true)` and `TERM`"),
             ("L(the page, https://example.com/a)", "[the page](https://example.com/a)"),
             ("ABC(x) stays", "ABC(x) stays"),
+            ("With O(main:awx_images), O(state=a:b)", "With `awx_images`, `state=a:b`"),
         ],
     )
     def test_markup_becomes_markdown(self, text: str, markdown: str) -> None:
@@ -476,15 +494,18 @@ class TestReference:
         monkeypatch.setattr(tool, "FOLDER", tmp_path)
         monkeypatch.setattr(tool, "ASSETS", tmp_path / "assets")
         monkeypatch.setattr(tool, "known", lambda: self.KNOWN)
+        monkeypatch.setattr(tool, "for_callers", lambda _known: {"cheat_sheet.md": "", "programs.md": ""})
         (tmp_path / "assets").mkdir()
         (tmp_path / "gone.md").write_text("of a room that is no more", encoding="utf-8")
         monkeypatch.setattr(sys, "argv", ["make_reference.py"])
         assert tool.main() == 0
         assert sorted(path.name for path in tmp_path.glob("*.md")) == [
+            "cheat_sheet.md",
             "files.md",
             "modules.md",
             "playbooks.md",
             "plugins.md",
+            "programs.md",
             "roles.md",
         ]
         made = {path.name for path in (tmp_path / "assets").iterdir()}
@@ -518,7 +539,8 @@ class TestReference:
             "ansible-playbook -i inventories/lab playbooks/logs.yml -e session_name=small",
             "Example, from [jobs](../jobs.md):",
         } <= {*logs}
-        assert "ansible-playbook cluster_compute.session.drain_hosts -e drain_hosts=…" in drain
+        assert "ansible-playbook cluster_compute.session.drain_hosts -e drain_hosts=… -e drain_reason=…" in drain
+        assert "ansible-playbook cluster_compute.session.undrain_hosts -e drain_hosts=…" in parts["undrain_hosts"]
         assert [line for line in drain if line.startswith("| `drain_move` | `false` | ")]
         assert "ansible-playbook cluster_compute.session.close_app -e session_name=NAME" in app
         assert not [line for line in parts["schedule_pending"] if "`schedule_losses`" in line], "a playbook fills it in"
@@ -702,6 +724,37 @@ class TestDocumentation:
         config = {"docs_dir": str(docs), "extra": {"repository": "https://forge.example"}}
         text = f"<!-- a -->\n<!-- b -->\n\n# Title\n[x]({link})\n"
         assert load("docs_hook").on_page_markdown(text, page, config) == f"# Title\n[x]({on_the_site})\n"
+
+    @pytest.mark.parametrize(("scheme", "page"), [("default", "#ffffff"), ("slate", "#1e2129")])
+    def test_what_the_site_colours_can_be_read(self, scheme: str, page: str) -> None:
+        """WCAG 2.2, success criterion 1.4.3: 4.5 to 1, by its relative luminance."""
+        css = (TOOLS.parent / "docs" / "assets" / "site.css").read_text(encoding="utf-8")
+        own = css.partition(f'="{scheme}"]')[2].partition("}")[0]
+        colours = dict(re.findall(r"--md-([a-z-]+): (#[0-9a-f]{6});", own))
+
+        def luminance(colour: str) -> float:
+            parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+            red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+            return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+        def contrast(one: str, other: str) -> float:
+            low, high = sorted((luminance(one), luminance(other)))
+            return (high + 0.05) / (low + 0.05)
+
+        assert contrast("#000000", "#ffffff") == pytest.approx(21)
+        assert contrast(colours["primary-fg-color"], "#ffffff") >= 4.5
+        assert contrast(colours["typeset-a-color"], page) >= 4.5
+        # The theme gives its plain buttons the colour of the header.
+        button = css.partition(f'="{scheme}"] .md-typeset .md-button:not')[2].partition("}")[0]
+        named = re.search(r"color: var\(--md-([a-z-]+)\)", button)
+        assert contrast(colours[named[1] if named else "primary-fg-color"], page) >= 4.5
+
+    def test_what_hurts_is_in_a_box_on_the_site_as_on_the_forge(self) -> None:
+        page = SimpleNamespace(file=SimpleNamespace(abs_src_path=str(TOOLS.parent / "docs" / "page.md")))
+        config = {"docs_dir": str(TOOLS.parent / "docs"), "extra": {"repository": "https://forge.example"}}
+        text = "# Title\n\n> [!WARNING]\n> One.\n> Two.\n\nThen > [!NOTE] in a line.\n\n> A quote.\n"
+        boxed = "# Title\n\n!!! warning\n    One.\n    Two.\n\nThen > [!NOTE] in a line.\n\n> A quote.\n"
+        assert load("docs_hook").on_page_markdown(text, page, config) == boxed
 
     def test_the_support_matrix_names_the_releases_that_are_tested(self) -> None:
         text = (TOOLS.parent / "docs" / "support_matrix.md").read_text(encoding="utf-8")
