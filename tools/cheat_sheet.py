@@ -159,7 +159,7 @@ def started(line: str) -> Started:
     first, *words = shlex.split(line)
     if first == "ccs":
         return _started_by_ccs(words)
-    variables, options = _separate(words)
+    variables, options = separate(words)
     return Started(first, variables, options)
 
 
@@ -221,7 +221,7 @@ def _is_default(name: str, value: object, verb: Verb) -> bool:
     return name in verb.defaults and f"`{as_text(name, value)}`" == verb.defaults[name]
 
 
-def _separate(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def separate(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the variables that words of ansible-playbook set, of two values the later one, and the other words."""
     variables: dict[str, Any] = {}
     others, rest = [], iter(words)
@@ -230,7 +230,9 @@ def _separate(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             others.append(word)
             continue
         given = next(rest)
-        if given.startswith("@"):
+        if given.startswith("{"):
+            variables |= json.loads(given)
+        elif given.startswith("@"):
             variables |= yaml.load(Path(given[1:]).read_text(encoding="utf-8"), Loader=ccs.Loader)  # noqa: S506
         else:
             name, _equals, value = given.partition("=")
@@ -260,7 +262,7 @@ class _Recorder:
     def start(self, argv: Sequence[str], **_named: object) -> SimpleNamespace:
         """Note a command while the file of its variables exists."""
         if argv[0] == PROGRAM:
-            variables, (playbook, *options) = _separate(argv[1:])
+            variables, (playbook, *options) = separate(argv[1:])
             self.runs.append(Started(Path(playbook).stem, variables, options))
         else:
             self.others = [word.replace(str(Path.home()), "~", 1) for word in argv]

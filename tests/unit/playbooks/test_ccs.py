@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.output import (
     parse_logs_request,
 )
+from ansible_collections.cluster_compute.session.tools.cheat_sheet import SECTIONS, separate, started
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 CCS = CHECKOUT / "playbooks" / "ccs.py"
@@ -385,18 +386,10 @@ def test_what_newcomers_are_told_is_a_command_or_a_field() -> None:
 
 
 BESIDE = {
-    "exec": "run_job",
-    "logs": "logs",
-    "ps": "status",
-    "down": "teardown_cluster",
-    "prepare": "prepare_hosts",
-    "preflight": "preflight",
-    "drain": "drain_hosts",
-    "undrain": "undrain_hosts",
-    "ssh": "login",
-    "app": "open_app",
-    "up": "launch_cluster",
-    "plan": "plan_cluster",
+    row.line.split()[1]: started(row.line).playbook
+    for rows in SECTIONS.values()
+    for row in rows
+    if row.line.startswith("ccs ") and not row.line.startswith("ccs run ")  # whose playbook's name an example has, too
 }
 """Command of ccs: its playbook."""
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md"))]
@@ -423,14 +416,8 @@ def playbook_of(command: str) -> str:
 
 def meaning(playbook: str, variables: dict[str, Any], options: list[str]) -> tuple[Any, ...]:
     """Return what a run of a playbook is asked for, the same for texts as for what they stand for."""
-    variables, rest, words = dict(variables), [], iter(options)
-    for word in words:
-        if word != "-e":
-            rest.append(word)
-            continue
-        given = next(words)
-        name, _equals, value = given.partition("=")
-        variables.update(json.loads(given) if given.startswith("{") else {name: value})
+    more, rest = separate(options)
+    variables = {**variables, **more}
     if variables.get("job_command", [""])[0] == "sh":
         variables["job_command"][0] = "/bin/sh"  # of a text
     jobs = {name: variables.pop(name) for name in [*variables] if name.startswith("job_")}

@@ -14,6 +14,7 @@ from ..values.errors import InvalidInput
 from ..values.parse import Reader, converted, is_given, numbers_as_text, parse_bool, parse_integer, split_list
 from ..values.resources import parse_cpus, parse_memory
 from .decode import decode_known
+from .fields import QUEUE
 from .output import JobRequest, LogsRequest
 from .record import Record
 
@@ -77,7 +78,7 @@ class Wanted:
     only_hosts: list[str] = field(default_factory=list)
     excluded_hosts: list[str] = field(default_factory=list)
     recreate: bool = False
-    on_no_capacity: str = "queue"
+    on_no_capacity: str = QUEUE
     wait_seconds: int = 0
     min_size: Optional[int] = None
     replaces: bool = False

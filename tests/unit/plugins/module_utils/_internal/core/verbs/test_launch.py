@@ -34,6 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils._internal.
     started,
     stub_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.planning import launch as planning
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.ledger import TURN, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils._internal.core.rules.rendezvous import name_hosts
@@ -854,27 +855,25 @@ def test_who_is_to_fail_without_capacity_first_looks_once_more_at_a_host_that_di
     assert "is fail" in Launch(on_no_capacity="fail").answer(h3=AWAY).answer(h3=AWAY).state["failure"]
 
 
-def test_who_is_to_fail_without_capacity_leaves_its_place_in_the_queue_as_it_is() -> None:
+def launched_again_while_it_waits(wanted: Request, **wishes: Any) -> Launch:
+    """Return a launch that is to fail without capacity, after its first decision; another launch has queued it."""
     run = full(wait=0)
-    run.state["request"].update(request=request(cpus="1.5").to_dict(), on_no_capacity="queue")
+    run.state["request"]["request"] = request(cpus="1.5").to_dict()
     waiting = run.until("queue").state["pending"]
     again = full(wait=0)
     again.hosts = {host: {**own, "records": [*own["records"], waiting]} for host, own in again.hosts.items()}
-    again.state["request"].update(request=request(cpus="1.5").to_dict(), on_no_capacity="fail")
-    again.answer()
+    again.state["request"].update(request=wanted.to_dict(), on_no_capacity="fail", **wishes)
+    return again.answer()
+
+
+def test_who_is_to_fail_without_capacity_leaves_its_place_in_the_queue_as_it_is() -> None:
+    again = launched_again_while_it_waits(request(cpus="1.5"))
     assert (again.step, again.state["calls"]) == ("", [])
     assert "Session train is PENDING, position 1 in the queue." in again.state["failure"]
 
 
 def test_who_is_to_fail_is_told_that_its_earlier_request_still_waits() -> None:
-    run = full(wait=0)
-    run.state["request"].update(request=request(cpus="1.5").to_dict(), on_no_capacity="queue")
-    waiting = run.until("queue").state["pending"]
-    again = full(wait=0)
-    again.hosts = {host: {**own, "records": [*own["records"], waiting]} for host, own in again.hosts.items()}
-    other = request(cpus="1.5", size=4).to_dict()
-    again.state["request"].update(request=other, on_no_capacity="fail", recreate=True)
-    again.answer()
+    again = launched_again_while_it_waits(request(cpus="1.5", size=4), recreate=True)
     assert again.step == ""
     assert "Nothing was started or queued; the earlier request stays in the queue." in again.state["failure"]
     assert "is PENDING" not in again.state["failure"]
